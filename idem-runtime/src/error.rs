@@ -1,0 +1,321 @@
+//! What can go wrong with a delivery, and what to do with it.
+
+use crate::key::KeyError;
+use std::{fmt, time::Duration};
+
+/// Why a delivery is not dealt with.
+///
+/// `E` is the body's own error; nothing is demanded of it. In every case but [`CommitUnknown`](Self::CommitUnknown)
+/// and [`TransactionEnded`](Self::TransactionEnded) nothing of the unit is durable, so a redelivery can run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error<E> {
+    /// The key cannot be used. Permanent; no SQL ran.
+    #[error("the key cannot be used: {0}")]
+    Key(KeyError),
+    /// The body failed. The claim and all the body wrote are rolled back.
+    #[error("the body failed: {0}")]
+    Body(E),
+    /// Somebody else is in the way: another delivery of this action is running, or no connection is free. No body
+    /// ran. Deliver again later.
+    #[error("{0}")]
+    Busy(Busy),
+    /// The database failed, and the unit is rolled back.
+    #[error("{0}")]
+    Database(DatabaseError),
+    /// The body swallowed a database error that spoils the transaction, or ended the transaction that claimed.
+    #[error("{0}")]
+    TransactionEnded(TransactionEnded),
+    /// The answer to COMMIT was lost and could not be found out. Deliver again: the claim decides.
+    #[error("{0}")]
+    CommitUnknown(CommitUnknown),
+    /// The store cannot work as it is set up.
+    #[error("{0}")]
+    Configuration(ConfigurationError),
+}
+
+/// What a broker should do with a delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Advice {
+    /// It is dealt with.
+    Ack,
+    /// It may succeed when it is delivered again later.
+    RetryLater,
+    /// It fails the same way each time, or a person has to look at it.
+    DeadLetter,
+}
+
+impl<E> Error<E> {
+    /// Whether the same delivery may succeed later. The body's own error counts as retryable: what is inside it is
+    /// the application's knowledge, so an application that knows better should look at [`Body`](Self::Body) first.
+    #[must_use]
+    pub const fn is_retryable(&self) -> bool {
+        match self {
+            Self::Key(_) | Self::TransactionEnded(_) | Self::Configuration(_) => false,
+            Self::Body(_) | Self::Busy(_) | Self::CommitUnknown(_) => true,
+            Self::Database(error) => error.retryable,
+        }
+    }
+
+    /// What a broker should do with the delivery.
+    ///
+    /// A store that is set up wrong, or a database error that no retry cures, is not the message's fault: the advice
+    /// is to retry later, so that no message is put aside while an operator repairs the set-up.
+    #[must_use]
+    pub const fn advice(&self) -> Advice {
+        match self {
+            Self::Key(_) | Self::TransactionEnded(_) => Advice::DeadLetter,
+            Self::Body(_) | Self::Busy(_) | Self::Database(_) | Self::CommitUnknown(_) | Self::Configuration(_) => {
+                Advice::RetryLater
+            }
+        }
+    }
+
+    /// The body's own error, if that is what failed.
+    pub fn into_body(self) -> Option<E> {
+        match self {
+            Self::Body(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// The word used for this error in logs: `busy` or `failed`.
+    #[must_use]
+    pub const fn label(&self) -> &'static str {
+        match self {
+            Self::Busy(_) => "busy",
+            _ => "failed",
+        }
+    }
+}
+
+/// Why an action could not be claimed. Becomes an [`Error`] with `?`.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClaimError {
+    /// See [`Error::Key`].
+    #[error("the key cannot be used: {0}")]
+    Key(#[from] KeyError),
+    /// See [`Error::Busy`].
+    #[error("{0}")]
+    Busy(#[from] Busy),
+    /// See [`Error::Database`].
+    #[error("{0}")]
+    Database(#[from] DatabaseError),
+    /// See [`Error::Configuration`].
+    #[error("{0}")]
+    Configuration(#[from] ConfigurationError),
+}
+
+impl<E> From<ClaimError> for Error<E> {
+    fn from(error: ClaimError) -> Self {
+        match error {
+            ClaimError::Key(error) => Self::Key(error),
+            ClaimError::Busy(error) => Self::Busy(error),
+            ClaimError::Database(error) => Self::Database(error),
+            ClaimError::Configuration(error) => Self::Configuration(error),
+        }
+    }
+}
+
+/// What a delivery waited for in vain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Busy {
+    /// Another delivery holds the claim of this action (or, on SQLite, the one writer of the database).
+    #[error("another delivery of this action is running: its claim was not free within {0:?}; deliver again later")]
+    Claimed(Duration),
+    /// Deliveries kept conflicting over the claim.
+    #[error("the claim conflicted with other transactions {0} times in a row; deliver again later")]
+    Contended(u32),
+    /// No connection became free.
+    #[error(
+        "no database connection became free within {0:?}: each is held by a unit or by other code. \
+         Does a body use the pool instead of the connection it is given?"
+    )]
+    NoConnection(Duration),
+}
+
+/// A database error outside the body.
+#[derive(Debug)]
+pub struct DatabaseError {
+    pub(crate) phase: Phase,
+    pub(crate) retryable: bool,
+    pub(crate) source: Box<sqlx::Error>,
+}
+
+/// In which step of the unit the database failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Phase {
+    /// Getting a connection.
+    Connect,
+    /// The claim.
+    Claim,
+    /// The commit; the database said that it did not happen.
+    Commit,
+    /// Creating or checking the record table.
+    Schema,
+}
+
+impl DatabaseError {
+    /// The step that failed.
+    #[must_use]
+    pub const fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Whether the same step may succeed later: lost connections, deadlocks, serialization failures, a full server.
+    #[must_use]
+    pub const fn is_retryable(&self) -> bool {
+        self.retryable
+    }
+
+    /// The driver's error.
+    #[must_use]
+    pub fn driver_error(&self) -> &sqlx::Error {
+        &self.source
+    }
+}
+
+impl fmt::Display for DatabaseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let step = match self.phase {
+            Phase::Connect => "connecting to the database",
+            Phase::Claim => "claiming the action",
+            Phase::Commit => "committing the unit",
+            Phase::Schema => "creating or checking the record table",
+        };
+        let repeat = if self.retryable { "retryable" } else { "not retryable" };
+        write!(f, "the database failed while {step} ({repeat}; nothing was written): {}", self.source)
+    }
+}
+
+impl std::error::Error for DatabaseError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&*self.source)
+    }
+}
+
+/// The transaction that claimed was no longer the one to be committed, or could not be committed.
+///
+/// This is a fault in the body. Nothing is reported as done, and the connection is thrown away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TransactionEnded {
+    /// What happened to it.
+    pub how: Ending,
+    /// Whether the claim is durable all the same. Then part of the body is too, and redeliveries are taken for
+    /// repeats: a person has to look. `None` when the database could not be asked.
+    pub claim_durable: Option<bool>,
+}
+
+/// How a body can lose the transaction it was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Ending {
+    /// A statement failed, the body went on, and the database refuses to commit what is left.
+    ErrorSwallowed,
+    /// The transaction ended inside the body: a COMMIT or ROLLBACK of its own, a statement that commits by itself
+    /// (DDL on MySQL and MariaDB), or an error after which the database rolls everything back (a deadlock) that the
+    /// body swallowed.
+    Ended,
+}
+
+impl fmt::Display for TransactionEnded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.how {
+            Ending::ErrorSwallowed => f.write_str(
+                "the body went on after a database error, so the database refuses to commit: \
+                 pass the error on with `?`, or wrap the statement that may fail in a savepoint (`db.begin()`)",
+            )?,
+            Ending::Ended => f.write_str(
+                "the transaction that claimed was ended inside the body: by a COMMIT or ROLLBACK of its own, by a \
+                 statement that commits by itself (DDL), or by a database error that the body swallowed",
+            )?,
+        }
+        f.write_str(match self.claim_durable {
+            Some(false) => ". The claim is not durable: a redelivery runs the body again",
+            Some(true) => {
+                ". The claim IS durable, and so may be part of the body: redeliveries are taken for repeats. \
+                 Check the data by hand"
+            }
+            None => ". Whether the claim is durable could not be asked: check the record and the data by hand",
+        })
+    }
+}
+
+impl std::error::Error for TransactionEnded {}
+
+/// The answer to COMMIT was lost, and the database could not be asked in time.
+#[derive(Debug)]
+pub struct CommitUnknown {
+    pub(crate) source: Box<sqlx::Error>,
+}
+
+impl CommitUnknown {
+    /// The driver's error at COMMIT.
+    #[must_use]
+    pub fn driver_error(&self) -> &sqlx::Error {
+        &self.source
+    }
+}
+
+impl fmt::Display for CommitUnknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the answer to COMMIT was lost and the database could not be asked: the unit is durable as a whole or not \
+             at all. Deliver again, and the claim decides: {}",
+            self.source
+        )
+    }
+}
+
+impl std::error::Error for CommitUnknown {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&*self.source)
+    }
+}
+
+/// Why a store cannot work as it is set up.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigurationError {
+    /// The table name is not one or two plain identifiers.
+    #[error(
+        "`{0}` cannot be the record table's name: use letters, digits and `_`, at most 48 of them, not starting with \
+         a digit, optionally behind a schema and a dot"
+    )]
+    TableName(String),
+    /// The database URL or its options are refused.
+    #[error("the database cannot be reached as configured: {0}")]
+    Connect(#[source] Box<sqlx::Error>),
+    /// SQLite in memory, set up so that each connection would see a database of its own.
+    #[error(
+        "this pool opens `:memory:`, so each of its connections has an empty database of its own and claims would be \
+         lost with the connection: use the URL `sqlite::memory:` (one shared database in memory) or a file"
+    )]
+    PrivateMemory,
+    /// There is no record table.
+    #[error("there is no record table `{table}`: call `store.migrate().await` once, or run this SQL:\n{sql}")]
+    NoTable {
+        /// The table.
+        table: String,
+        /// What creates it.
+        sql: String,
+    },
+    /// The record table cannot keep the promises.
+    #[error("the record table `{table}` cannot be used: {}\nIt should be:\n{sql}", .faults.join("; "))]
+    Table {
+        /// The table.
+        table: String,
+        /// What is wrong with it, a sentence each, with what to run.
+        faults: Vec<String>,
+        /// What creates a right one.
+        sql: String,
+    },
+    /// The table could not be created or looked at.
+    #[error("{0}")]
+    Database(#[source] DatabaseError),
+}

@@ -1,0 +1,175 @@
+//! The frozen text form of a key.
+//!
+//! What the rules below must give, for ever: two different lists of part values never have the same text, whatever
+//! the values hold and whatever literal text stands between them; and the text can be read in a log.
+//!
+//! | piece | is written as |
+//! | --- | --- |
+//! | a part's value | itself, with every byte outside the *plain* set as `%XX` |
+//! | a missing value (allowed by a written reason) | `%none` |
+//! | literal text made of marks such as `:` `/` `#` | itself |
+//! | literal text with letters, digits or other characters | in single quotes, a quote inside doubled |
+//! | two parts with no text between | a `:` between them |
+//!
+//! A value never holds a mark or a quote, and literal text outside quotes holds only marks, so the values are the
+//! runs between literals and can be read back. A text over [`MAX_BYTES`] keeps a readable beginning and ends in `~`
+//! and the SHA-256 of the whole text; an unquoted `~` occurs nowhere else.
+
+use sha2::{Digest, Sha256};
+use std::fmt::{self, Write};
+
+/// Longest key text, in bytes, on every database.
+pub(crate) const MAX_BYTES: usize = 255;
+const HASH_BYTES: usize = 1 + 64;
+
+/// Receives the text of one key part.
+///
+/// A [`KeyPart`](crate::KeyPart) writes its value here; the writer escapes it.
+#[derive(Debug)]
+pub struct KeyWriter<'a> {
+    out: &'a mut String,
+    blank: bool,
+}
+
+impl<'a> KeyWriter<'a> {
+    pub(super) fn new(out: &'a mut String) -> Self {
+        Self { out, blank: true }
+    }
+
+    /// Whether nothing but white space has been written.
+    pub(super) fn is_blank(&self) -> bool {
+        self.blank
+    }
+
+    /// Writes text of the value.
+    pub fn text(&mut self, text: &str) {
+        for character in text.chars() {
+            self.blank &= is_blank(character);
+            if is_plain(character) {
+                self.out.push(character);
+            } else {
+                let mut bytes = [0; 4];
+                for byte in character.encode_utf8(&mut bytes).bytes() {
+                    push_hex(self.out, byte);
+                }
+            }
+        }
+    }
+
+    /// Writes a value through its `Display` form. For types whose `Display` is one text for one value.
+    pub fn display(&mut self, value: impl fmt::Display) {
+        // Writing into a String fails only if the value's own Display does; what it wrote until then stands.
+        let _ = write!(self, "{value}");
+    }
+
+    /// Writes that the value is missing.
+    pub(super) fn none(&mut self) {
+        self.blank = false;
+        self.out.push_str("%none");
+    }
+
+    /// Writes a value that may itself be missing, keeping "present, but missing inside" apart from "missing".
+    pub(super) fn some(&mut self, write: impl FnOnce(&mut KeyWriter<'_>)) {
+        let start = self.out.len();
+        let mut inner = KeyWriter::new(self.out);
+        write(&mut inner);
+        self.blank &= inner.blank;
+        let written = &self.out[start..];
+        if written == "%none" || written.starts_with("%some") {
+            self.out.insert_str(start, "%some");
+        }
+    }
+}
+
+impl fmt::Write for KeyWriter<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.text(text);
+        Ok(())
+    }
+}
+
+fn push_hex(out: &mut String, byte: u8) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    out.push('%');
+    out.push(char::from(DIGITS[usize::from(byte >> 4)]));
+    out.push(char::from(DIGITS[usize::from(byte & 15)]));
+}
+
+// The lists below are fixed by hand and not taken from `char::is_alphanumeric` and its like: those follow the
+// Unicode version of the compiler, and a key must not change with the compiler.
+
+/// Characters of a value that stand as they are.
+fn is_plain(character: char) -> bool {
+    match character {
+        'a'..='z' | 'A'..='Z' | '0'..='9' | '-' | '_' | '.' => true,
+        '\0'..='\u{9f}' => false,
+        other => !is_blank(other) && !is_invisible(other),
+    }
+}
+
+fn is_blank(character: char) -> bool {
+    matches!(
+        character,
+        '\t'..='\r'
+            | ' '
+            | '\u{85}'
+            | '\u{a0}'
+            | '\u{1680}'
+            | '\u{2000}'..='\u{200b}'
+            | '\u{2028}'
+            | '\u{2029}'
+            | '\u{202f}'
+            | '\u{205f}'
+            | '\u{2060}'
+            | '\u{3000}'
+            | '\u{feff}'
+    )
+}
+
+/// Characters that change how a log line looks without being seen.
+fn is_invisible(character: char) -> bool {
+    matches!(character, '\u{ad}' | '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2061}'..='\u{206f}')
+}
+
+/// Characters of literal text that need no quotes: never part of an encoded value.
+fn is_mark(character: char) -> bool {
+    matches!(character, ':' | '/' | '|' | '#' | ',' | ';' | '@' | '+' | '=' | '&' | '!' | '>' | '<' | '*' | '$')
+}
+
+/// Appends literal text.
+pub(super) fn push_literal(out: &mut String, text: &str) {
+    let mut quoted = false;
+    for character in text.chars() {
+        if is_mark(character) == quoted {
+            out.push('\'');
+            quoted = !quoted;
+        }
+        match character {
+            '\'' => out.push_str("''"),
+            other => out.push(other),
+        }
+    }
+    if quoted {
+        out.push('\'');
+    }
+}
+
+/// Shortens a text over [`MAX_BYTES`] to a readable beginning and a hash of the whole.
+pub(super) fn fit(text: String) -> String {
+    if text.len() <= MAX_BYTES {
+        return text;
+    }
+    let hash = Sha256::digest(text.as_bytes());
+    let mut end = MAX_BYTES - HASH_BYTES;
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let mut out = text;
+    out.truncate(end);
+    out.push('~');
+    for byte in hash {
+        // Writing into a String cannot fail.
+        let _ = write!(out, "{byte:02x}");
+    }
+    out
+}

@@ -1,0 +1,102 @@
+//! The one event a delivery, with fixed fields.
+//!
+//! `delivery.id`, `idem.scope`, `idem.key`, `idem.outcome` (`first`, `duplicate`, `ignored`, `busy`, `failed`), and
+//! `error` where there is one. What is normal operation is at `info` or below.
+
+use crate::{
+    error::{Busy, ClaimError},
+    key::{Key, KeyError},
+    outcome::Seen,
+};
+use std::fmt;
+use tracing::{debug, error, info, warn};
+
+macro_rules! delivery {
+    ($level:ident, $key:expr, $outcome:literal, { $($fields:tt)* }, $message:literal) => {
+        $level!(
+            target: "idem",
+            {
+                delivery.id = $key.delivery_id(),
+                idem.scope = $key.scope_name(),
+                idem.key = $key.text(),
+                idem.outcome = $outcome,
+                $($fields)*
+            },
+            $message
+        )
+    };
+}
+
+pub(crate) fn first(key: &Key) {
+    delivery!(info, key, "first", {}, "done");
+}
+
+pub(crate) fn duplicate(key: &Key, seen: &Seen) {
+    let by = seen.delivery_id.as_deref();
+    if seen.late {
+        delivery!(
+            warn,
+            key,
+            "duplicate",
+            { first.delivery.id = by, late = true },
+            "a repeat after the record's retention: it passes once the record is purged, so the retention is too short"
+        );
+    } else {
+        delivery!(info, key, "duplicate", { first.delivery.id = by }, "a repeat; the body did not run");
+    }
+}
+
+/// The delivery was refused before its body.
+pub(crate) fn not_claimed(key: &Key, error: &ClaimError) {
+    match error {
+        ClaimError::Busy(Busy::NoConnection(_)) => delivery!(warn, key, "busy", { %error }, "no connection"),
+        ClaimError::Busy(_) => delivery!(info, key, "busy", { %error }, "in the way of another delivery"),
+        ClaimError::Configuration(_) => delivery!(error, key, "failed", { %error }, "the store is set up wrong"),
+        _ => delivery!(warn, key, "failed", { %error }, "not claimed"),
+    }
+}
+
+/// The key could not be built, so there is no key to name.
+pub(crate) fn no_key(scope: &str, delivery: Option<&str>, error: &KeyError) {
+    warn!(
+        target: "idem",
+        { delivery.id = delivery, idem.scope = scope, idem.outcome = "failed", %error },
+        "no key; nothing ran"
+    );
+}
+
+/// The body failed. Its error may have no text of its own, so the caller's log has to show it.
+pub(crate) fn body_failed(key: &Key) {
+    delivery!(warn, key, "failed", { reason = "body" }, "the body failed; all rolled back");
+}
+
+/// The unit was dropped before its end.
+pub(crate) fn dropped(key: &Key) {
+    let reason = if std::thread::panicking() { "panic" } else { "cancelled" };
+    delivery!(warn, key, "failed", { reason }, "the unit did not come to its end; all rolled back");
+}
+
+pub(crate) fn not_committed(key: &Key, error: &dyn fmt::Display) {
+    delivery!(warn, key, "failed", { %error }, "not committed");
+}
+
+pub(crate) fn ended_inside(key: &Key, error: &dyn fmt::Display) {
+    delivery!(error, key, "failed", { %error }, "a fault in the body");
+}
+
+/// An attempt that is about to be repeated: no outcome of the delivery yet.
+pub(crate) fn repeating(key: &Key, left: u32) {
+    debug!(target: "idem", { idem.scope = key.scope_name(), idem.key = key.text(), left }, "the unit failed; running it again");
+}
+
+pub(crate) fn restarting(key: &Key, error: &dyn fmt::Display) {
+    debug!(target: "idem", { idem.scope = key.scope_name(), idem.key = key.text(), %error }, "claim conflict; starting the unit again");
+}
+
+pub(crate) fn commit_settled(key: &Key, committed: bool) {
+    warn!(
+        target: "idem",
+        { idem.scope = key.scope_name(), idem.key = key.text(), committed },
+        "the answer to COMMIT was lost; the claim row decided"
+    );
+}

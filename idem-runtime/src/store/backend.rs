@@ -1,0 +1,136 @@
+use super::Settings;
+use crate::{error::ConfigurationError, key::Key, unit::AttemptToken};
+use sqlx::Database;
+use sqlx_core::transaction::TransactionManager as _;
+
+/// What is said differently to each database. The protocol itself is in `unit`.
+///
+/// Every method that talks to the database may be dropped at any await: its caller then closes the connection.
+pub(crate) trait Backend: sqlx::Connection<Database: Database<Connection = Self>> + Sized + 'static {
+    /// The database's name, for people.
+    const NAME: &'static str;
+    /// Whether only one transaction at a time can write, so that units take turns.
+    const ONE_WRITER: bool = false;
+    /// The SQL of a store, written once.
+    type Statements: Send + Sync + 'static;
+    /// What keeps the database alive between units, where something must.
+    type Keeper: Send + Sync + 'static;
+
+    fn statements(settings: &Settings) -> Self::Statements;
+
+    fn open_pool(
+        url: &str,
+        settings: &Settings,
+    ) -> impl Future<Output = Result<sqlx::Pool<Self::Database>, sqlx::Error>> + Send;
+
+    fn keeper(
+        pool: &sqlx::Pool<Self::Database>,
+    ) -> impl Future<Output = Result<Self::Keeper, ConfigurationError>> + Send;
+
+    /// Begins a transaction and claims in it, as its first statement.
+    ///
+    /// After [`Claimed::First`] the transaction is open at sqlx's depth 1, with the guard savepoint set. After
+    /// [`Claimed::Repeat`] and [`Claimed::Gone`] the connection is clean (a rollback may be queued on it). After an
+    /// error it is in an unknown state.
+    fn claim(
+        &mut self,
+        statements: &Self::Statements,
+        entry: &Entry<'_>,
+    ) -> impl Future<Output = Result<Claimed, sqlx::Error>> + Send;
+
+    /// Brings a connection on which `claim` failed with a database error back to a clean state.
+    fn reset(&mut self, statements: &Self::Statements) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+
+    /// Seals and commits.
+    fn close_unit(&mut self, statements: &Self::Statements) -> impl Future<Output = Result<(), CloseError>> + Send;
+
+    /// Rolls the unit back. `Ok(false)` when the transaction that claimed is no longer open; what is open instead is
+    /// rolled back.
+    fn roll_back_unit(
+        &mut self,
+        statements: &Self::Statements,
+    ) -> impl Future<Output = Result<bool, sqlx::Error>> + Send;
+
+    /// The attempt that is recorded for a key, outside any transaction.
+    fn recorded_attempt(
+        &mut self,
+        statements: &Self::Statements,
+        key: &Key,
+    ) -> impl Future<Output = Result<Option<AttemptToken>, sqlx::Error>> + Send;
+
+    /// What a database error outside the body means.
+    fn trouble(error: &sqlx::Error) -> Trouble;
+
+    /// Creates what is missing.
+    fn migrate(&mut self, settings: &Settings) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+
+    fn migration_sql(settings: &Settings) -> String;
+
+    /// The faults of the record table, a sentence each; `None` when there is no table.
+    fn inspect(&mut self, settings: &Settings) -> impl Future<Output = Result<Option<Vec<String>>, sqlx::Error>> + Send;
+}
+
+/// A record about to be written.
+pub(crate) struct Entry<'a> {
+    pub(crate) key: &'a Key,
+    pub(crate) attempt: AttemptToken,
+}
+
+/// What the claim statement decided.
+pub(crate) enum Claimed {
+    First,
+    Repeat(Record),
+    /// There was a record, and it was gone when it was to be read: purged, or rolled back, in between.
+    Gone,
+}
+
+/// What is recorded of the first time.
+pub(crate) struct Record {
+    pub(crate) attempt: Option<AttemptToken>,
+    /// Milliseconds since the Unix epoch.
+    pub(crate) claimed_at: i64,
+    pub(crate) delivery_id: Option<String>,
+    pub(crate) late: bool,
+}
+
+/// What a database error means for a unit whose body has not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// Another transaction is in the way, and starting again now is the cure: deadlocks, serialization failures.
+    Conflict,
+    /// A lock was not free in time.
+    LockWait,
+    /// The connection is lost, or the server is not taking work.
+    Connection,
+    /// The record table is not there.
+    NoTable,
+    Other,
+}
+
+/// Why a unit was not committed.
+pub(crate) enum CloseError {
+    /// The seal: the transaction is aborted by an error that the body swallowed.
+    Aborted,
+    /// The seal: the transaction that claimed is gone.
+    Ended,
+    /// The database says that nothing is committed.
+    RolledBack(sqlx::Error),
+    /// Nobody knows.
+    Unknown(sqlx::Error),
+}
+
+/// sqlx's transaction depth.
+pub(crate) fn depth<C: Backend>(connection: &C) -> usize {
+    <<C::Database as Database>::TransactionManager>::get_transaction_depth(connection)
+}
+
+/// Queues a rollback, to be sent with whatever is sent next; sqlx's depth goes down at once.
+pub(crate) fn start_rollback<C: Backend>(connection: &mut C) {
+    <<C::Database as Database>::TransactionManager>::start_rollback(connection);
+}
+
+/// Ends sqlx's innermost transaction.
+#[cfg(feature = "_sqlite")]
+pub(crate) async fn commit<C: Backend>(connection: &mut C) -> Result<(), sqlx::Error> {
+    <<C::Database as Database>::TransactionManager>::commit(connection).await
+}

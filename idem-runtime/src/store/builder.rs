@@ -1,0 +1,105 @@
+use super::{
+    Connection, Isolation, Settings, Store,
+    settings::TableName,
+};
+use crate::{error::ConfigurationError, retention::Retention};
+use std::{marker::PhantomData, time::Duration};
+
+/// Settings of a [`Store`].
+///
+/// ```no_run
+/// # #[cfg(feature = "postgres")]
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use idem_runtime::{PgStore, Retention};
+/// use std::time::Duration;
+///
+/// let store = PgStore::builder()
+///     .table("payments.idem_records")
+///     .lock_wait(Duration::from_secs(2))
+///     .retention(Retention::days(60))
+///     .connect("postgres://app@db.internal/shop")
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a builder makes a store by `connect` or `pool`"]
+pub struct StoreBuilder<C> {
+    settings: Settings,
+    table: Option<String>,
+    connection: PhantomData<fn() -> C>,
+}
+
+impl<C: Connection> StoreBuilder<C> {
+    pub(super) fn new() -> Self {
+        Self { settings: Settings::default(), table: None, connection: PhantomData }
+    }
+
+    /// The record table, `idem_records` by default, optionally with its schema: `"payments.idem_records"`.
+    pub fn table(mut self, name: impl Into<String>) -> Self {
+        self.table = Some(name.into());
+        self
+    }
+
+    /// How long a unit waits for a lock, 5 seconds by default: a delivery whose action is already running learns
+    /// [`Busy`](crate::Busy) after it, and gives its connection back.
+    ///
+    /// It bounds every lock wait of the unit, the claim's and the body's own. On PostgreSQL it is `lock_timeout`
+    /// (milliseconds), on MySQL and MariaDB `innodb_lock_wait_timeout` (whole seconds, rounded up), both for the
+    /// unit only; on SQLite it is the wait for the one writer.
+    pub fn lock_wait(mut self, wait: Duration) -> Self {
+        self.settings.lock_wait = wait;
+        self
+    }
+
+    /// The isolation level, READ COMMITTED by default. SQLite has one level only and ignores it.
+    pub fn isolation(mut self, isolation: Isolation) -> Self {
+        self.settings.isolation = isolation;
+        self
+    }
+
+    /// How long records refuse repeats, 30 days by default.
+    pub fn retention(mut self, retention: Retention) -> Self {
+        self.settings.retention = retention;
+        self
+    }
+
+    /// For [`connect`](Self::connect): the most connections, 10 by default. On SQLite there is one writer connection
+    /// whatever is said here.
+    pub fn max_connections(mut self, connections: u32) -> Self {
+        self.settings.max_connections = Some(connections.max(1));
+        self
+    }
+
+    /// For [`connect`](Self::connect): how long a unit waits for a connection, 30 seconds by default.
+    pub fn acquire_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.acquire_timeout = timeout;
+        self
+    }
+
+    /// Connects to a database.
+    ///
+    /// # Errors
+    /// [`ConfigurationError`] when the table name, the URL or the answer of the database is wrong.
+    pub async fn connect(self, url: &str) -> Result<Store<C>, ConfigurationError> {
+        let settings = self.settings()?;
+        let pool = C::open_pool(url, &settings).await.map_err(|error| ConfigurationError::Connect(Box::new(error)))?;
+        Ok(Store::build(pool, settings))
+    }
+
+    /// A store over the application's own pool.
+    ///
+    /// # Errors
+    /// [`ConfigurationError::TableName`].
+    pub fn pool(self, pool: sqlx::Pool<C::Database>) -> Result<Store<C>, ConfigurationError> {
+        Ok(Store::build(pool, self.settings()?))
+    }
+
+    fn settings(self) -> Result<Settings, ConfigurationError> {
+        let mut settings = self.settings;
+        if let Some(name) = self.table {
+            settings.table = TableName::parse(&name)?;
+        }
+        Ok(settings)
+    }
+}

@@ -1,0 +1,226 @@
+//! A store: a database plus settings, the authority on what has been done.
+//!
+//! Everything that differs between databases is behind [`backend::Backend`], one file a database; the unit is written
+//! once, over it.
+
+mod backend;
+mod builder;
+mod held;
+#[cfg(feature = "mysql")]
+mod mysql;
+#[cfg(feature = "postgres")]
+mod postgres;
+mod settings;
+#[cfg(feature = "_sqlite")]
+mod sqlite;
+
+use crate::error::{ConfigurationError, DatabaseError, Phase};
+pub(crate) use backend::{Backend, Claimed, CloseError, Entry, Trouble, depth};
+pub use builder::StoreBuilder;
+pub(crate) use held::Held;
+pub use settings::Isolation;
+pub(crate) use settings::Settings;
+use std::{fmt, sync::Arc};
+use tokio::sync::{OnceCell, Semaphore};
+
+/// A connection type that a store can be made of: `PgConnection`, `MySqlConnection`, `SqliteConnection` of sqlx.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a database connection that idem can claim on",
+    label = "the parameter named by `store` is `&mut` of a connection type",
+    note = "use `&mut PgConnection`, `&mut MySqlConnection` or `&mut SqliteConnection` of sqlx, and enable the feature \
+            `postgres`, `mysql` or `sqlite` of idem-runtime"
+)]
+#[expect(private_bounds, reason = "the set of databases is closed: each needs its own protocol")]
+pub trait Connection: Backend {}
+
+/// A store on PostgreSQL.
+#[cfg(feature = "postgres")]
+pub type PgStore = Store<sqlx::PgConnection>;
+/// A store on MySQL or MariaDB.
+#[cfg(feature = "mysql")]
+pub type MySqlStore = Store<sqlx::MySqlConnection>;
+/// A store on SQLite.
+#[cfg(feature = "_sqlite")]
+pub type SqliteStore = Store<sqlx::SqliteConnection>;
+
+/// A database with a record table: where actions are claimed, in the transaction of the business write.
+///
+/// Cheap to clone; clones share the pool.
+///
+/// ```
+/// # #[cfg(feature = "sqlite")]
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use idem_runtime::{Key, Outcome, SqliteStore};
+///
+/// let store = SqliteStore::connect("sqlite::memory:").await?;
+/// store.migrate().await?;
+///
+/// for _delivery in 0..2 {
+///     let key = Key::scope("greeting").part("order-1").finish();
+///     let outcome = store.once(key, async |db| sqlx::query("SELECT 1").execute(&mut *db).await).await?;
+///     match outcome {
+///         Outcome::First(_) => println!("done"),
+///         Outcome::Duplicate(seen) => println!("seen at {:?}", seen.first_at),
+///         Outcome::Ignored(_) => {}
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// # #[cfg(not(feature = "sqlite"))]
+/// # fn main() {}
+/// ```
+pub struct Store<C: Connection> {
+    shared: Arc<Shared<C>>,
+}
+
+struct Shared<C: Connection> {
+    pool: sqlx::Pool<C::Database>,
+    settings: Settings,
+    statements: C::Statements,
+    /// On databases with one writer: its turn. Waiting here is fair; the database's own waiting is not.
+    turn: Option<Arc<Semaphore>>,
+    /// What keeps a SQLite database in memory alive while no pooled connection does.
+    keeper: OnceCell<C::Keeper>,
+    /// Set once the record table has been found fit.
+    ready: OnceCell<()>,
+}
+
+impl<C: Connection> Clone for Store<C> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<C: Connection> fmt::Debug for Store<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store").field("database", &C::NAME).field("settings", &self.shared.settings).finish()
+    }
+}
+
+impl<C: Connection> Store<C> {
+    /// Connects with the default settings; see [`builder`](Self::builder) for others.
+    ///
+    /// The URL is sqlx's: `postgres://user@host/db`, `mysql://user@host/db`, `sqlite://path/to/file.db`,
+    /// `sqlite::memory:`. A SQLite file is created when it is missing.
+    ///
+    /// # Errors
+    /// [`ConfigurationError::Connect`] when the URL is wrong or the database does not answer.
+    pub async fn connect(url: &str) -> Result<Self, ConfigurationError> {
+        Self::builder().connect(url).await
+    }
+
+    /// A store over the application's own pool, with the default settings.
+    ///
+    /// Units then share the pool's connections with other code. For the fewest round trips build the pool with
+    /// `test_before_acquire(false)`, as [`connect`](Self::connect) does: the store replaces a dead connection by
+    /// itself, since no user code has run by then.
+    #[must_use]
+    pub fn new(pool: sqlx::Pool<C::Database>) -> Self {
+        Self::build(pool, Settings::default())
+    }
+
+    /// Settings other than the default.
+    #[must_use]
+    pub fn builder() -> StoreBuilder<C> {
+        StoreBuilder::new()
+    }
+
+    fn build(pool: sqlx::Pool<C::Database>, settings: Settings) -> Self {
+        let statements = C::statements(&settings);
+        let turn = C::ONE_WRITER.then(|| Arc::new(Semaphore::new(1)));
+        Self { shared: Arc::new(Shared { pool, settings, statements, turn, keeper: OnceCell::new(), ready: OnceCell::new() }) }
+    }
+
+    /// The pool that units take their connections from.
+    ///
+    /// A body must not use it for its writes: those would be outside the unit and survive its rollback. On SQLite
+    /// a store made by [`connect`](Self::connect) has one connection, so a body that waits for the pool waits for
+    /// itself, until the acquire timeout.
+    #[must_use]
+    pub fn pool(&self) -> &sqlx::Pool<C::Database> {
+        &self.shared.pool
+    }
+
+    /// The SQL that creates the record table with this store's table name, for a team's own migrations.
+    ///
+    /// With the default name it is the file `migrations/<database>/0001_idem_records.sql` of this crate.
+    #[must_use]
+    pub fn migration_sql(&self) -> String {
+        C::migration_sql(&self.shared.settings)
+    }
+
+    /// Creates the record table where it is missing, then [verifies](Self::verify) it. Safe to run at every start,
+    /// and by many instances at once.
+    ///
+    /// # Errors
+    /// [`ConfigurationError`] when the SQL fails, or when a table of that name exists and does not fit.
+    pub async fn migrate(&self) -> Result<(), ConfigurationError> {
+        let mut held = self.acquire_for_schema().await?;
+        C::migrate(held.connection(), &self.shared.settings).await.map_err(|error| Self::schema_error(error))?;
+        held.set_clean();
+        drop(held);
+        self.verify().await
+    }
+
+    /// Checks that the record table keeps the promises: its columns, a unique index on exactly scope and key, keys
+    /// that compare byte for byte, an engine that rolls back and survives a crash.
+    ///
+    /// The first unit of a store does this by itself; call it at start to learn of a fault early.
+    ///
+    /// # Errors
+    /// [`ConfigurationError::NoTable`] or [`ConfigurationError::Table`], each with what to run.
+    pub async fn verify(&self) -> Result<(), ConfigurationError> {
+        self.check().await?;
+        // Already set in a store that is in use.
+        let _ = self.shared.ready.set(());
+        Ok(())
+    }
+
+    async fn check(&self) -> Result<(), ConfigurationError> {
+        let mut held = self.acquire_for_schema().await?;
+        let settings = &self.shared.settings;
+        let found = C::inspect(held.connection(), settings).await.map_err(|error| Self::schema_error(error))?;
+        held.set_clean();
+        let table = settings.table.to_string();
+        match found {
+            None => Err(ConfigurationError::NoTable { table, sql: C::migration_sql(settings) }),
+            Some(faults) if faults.is_empty() => Ok(()),
+            Some(faults) => Err(ConfigurationError::Table { table, faults, sql: C::migration_sql(settings) }),
+        }
+    }
+
+    /// Makes sure, once, that the record table is fit before anything is claimed in it.
+    pub(crate) async fn ready(&self) -> Result<(), ConfigurationError> {
+        self.shared.ready.get_or_try_init(|| self.check()).await.copied()
+    }
+
+    async fn acquire_for_schema(&self) -> Result<Held<C>, ConfigurationError> {
+        self.shared.keeper.get_or_try_init(|| C::keeper(&self.shared.pool)).await?;
+        Held::acquire(&self.shared.pool, None).await.map_err(|error| Self::connect_error(error))
+    }
+
+    fn connect_error(error: sqlx::Error) -> ConfigurationError {
+        ConfigurationError::Connect(Box::new(error))
+    }
+
+    fn schema_error(error: sqlx::Error) -> ConfigurationError {
+        ConfigurationError::Database(DatabaseError {
+            phase: Phase::Schema,
+            retryable: !matches!(C::trouble(&error), Trouble::Other),
+            source: Box::new(error),
+        })
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.shared.settings
+    }
+
+    pub(crate) fn statements(&self) -> &C::Statements {
+        &self.shared.statements
+    }
+
+    pub(crate) fn turn(&self) -> Option<&Arc<Semaphore>> {
+        self.shared.turn.as_ref()
+    }
+}

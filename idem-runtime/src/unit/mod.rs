@@ -1,0 +1,224 @@
+//! The unit: claim, body, seal, commit; all or nothing.
+//!
+//! ```text
+//!   claim ──── a repeat ────────────────────────────► Outcome::Duplicate
+//!     │ └───── in the way: restart, or Busy
+//!     ▼ first
+//!   body ───── Err, panic, dropped ─► roll back ────► Error::Body
+//!     │ Ok
+//!     ▼
+//!   seal ───── not the transaction that claimed ────► Error::TransactionEnded
+//!     ▼
+//!   commit ─── answer lost ─► the claim row decides ► First, Duplicate, Error::CommitUnknown
+//!     ▼
+//!   Outcome::First
+//! ```
+
+mod attempt;
+mod claim;
+mod retry;
+
+pub(crate) use attempt::AttemptToken;
+pub use claim::Claim;
+pub use retry::Retry;
+
+use crate::{
+    error::{CommitUnknown, DatabaseError, Ending, Error, Phase, TransactionEnded},
+    key::{IntoKey, Key},
+    log,
+    outcome::Outcome,
+    store::{CloseError, Connection, Held, Store, Trouble, depth},
+};
+use claim::Settled;
+use std::fmt;
+
+/// A claimed action, on its own transaction, until it is committed or rolled back.
+///
+/// # Cancel safety
+/// Dropping it, also in the middle of a body, of [`commit`](Self::commit) or of [`roll_back`](Self::roll_back), closes
+/// the connection, and the database rolls back what was not committed. A commit already sent is durable as a whole or
+/// not at all.
+#[must_use = "a unit that is dropped is rolled back"]
+pub struct Unit<C: Connection> {
+    store: Store<C>,
+    held: Held<C>,
+    key: Key,
+    attempt: AttemptToken,
+    /// Further attempts that are to follow a failure of this one; only the last failure is the delivery's outcome.
+    attempts_left: u32,
+    ended: bool,
+}
+
+impl<C: Connection> fmt::Debug for Unit<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Unit").field("key", &self.key).finish_non_exhaustive()
+    }
+}
+
+impl<C: Connection> Unit<C> {
+    /// The connection with the unit's transaction. All that is written through it is committed with the claim, or not
+    /// at all. `begin()` on it makes a savepoint.
+    pub fn connection(&mut self) -> &mut C {
+        self.held.connection()
+    }
+
+    /// What was claimed.
+    #[must_use]
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// Seals and commits, and gives [`Outcome::First`] with the body's value.
+    ///
+    /// # Errors
+    /// [`Error::TransactionEnded`] when the body lost the transaction; [`Error::Database`] when the database refuses
+    /// to commit; [`Error::CommitUnknown`] when the answer was lost and nobody could be asked. When the answer was
+    /// lost and another delivery turns out to have done the action, the result is [`Outcome::Duplicate`].
+    pub async fn commit<T, E>(mut self, value: T) -> Result<Outcome<T>, Error<E>> {
+        let closed = {
+            let statements = self.store.statements();
+            self.held.connection().close_unit(statements).await
+        };
+        let result = match closed {
+            Ok(()) => {
+                if depth(self.held.connection()) == 0 {
+                    self.held.set_clean();
+                }
+                Ok(Outcome::First(value))
+            }
+            Err(CloseError::Aborted) => Err(self.transaction_ended(Ending::ErrorSwallowed).await),
+            Err(CloseError::Ended) => Err(self.transaction_ended(Ending::Ended).await),
+            Err(CloseError::RolledBack(error)) => {
+                let retryable = !matches!(C::trouble(&error), Trouble::Other);
+                Err(Error::Database(DatabaseError { phase: Phase::Commit, retryable, source: Box::new(error) }))
+            }
+            Err(CloseError::Unknown(error)) => self.settle(value, error).await,
+        };
+        self.ended = true;
+        match &result {
+            Ok(Outcome::Duplicate(seen)) => log::duplicate(&self.key, seen),
+            Ok(_) => log::first(&self.key),
+            Err(error @ Error::TransactionEnded(_)) => log::ended_inside(&self.key, &shown(error)),
+            Err(_) if self.attempts_left > 0 => log::repeating(&self.key, self.attempts_left),
+            Err(error) => log::not_committed(&self.key, &shown(error)),
+        }
+        result
+    }
+
+    /// Rolls back claim and body, and gives [`Error::Body`] with the body's error.
+    ///
+    /// # Errors
+    /// Always: [`Error::Body`], or [`Error::TransactionEnded`] when the body had ended the transaction and the claim
+    /// is durable, so that a redelivery would be taken for a repeat.
+    pub async fn roll_back<T, E>(mut self, error: E) -> Result<Outcome<T>, Error<E>> {
+        let rolled_back = {
+            let statements = self.store.statements();
+            self.held.connection().roll_back_unit(statements).await
+        };
+        self.ended = true;
+        match rolled_back {
+            Ok(true) => {
+                if depth(self.held.connection()) == 0 {
+                    self.held.set_clean();
+                }
+            }
+            // A deadlock or a lost connection rolls everything back by itself, and is no fault of the body. A claim
+            // that is there all the same is.
+            Ok(false) => {
+                if self.claim_durable().await == Some(true) {
+                    let ended = TransactionEnded { how: Ending::Ended, claim_durable: Some(true) };
+                    log::ended_inside(&self.key, &ended);
+                    return Err(Error::TransactionEnded(ended));
+                }
+            }
+            // The connection is closed with the unit, and the server rolls back.
+            Err(_) => {}
+        }
+        if self.attempts_left > 0 {
+            log::repeating(&self.key, self.attempts_left);
+        } else {
+            log::body_failed(&self.key);
+        }
+        Err(Error::Body(error))
+    }
+
+    async fn transaction_ended<E>(&mut self, how: Ending) -> Error<E> {
+        let statements = self.store.statements();
+        // What is open now, if anything, is not what claimed.
+        let _ = self.held.connection().roll_back_unit(statements).await;
+        Error::TransactionEnded(TransactionEnded { how, claim_durable: self.claim_durable().await })
+    }
+
+    /// Whether this attempt's claim is in the record table, seen from outside any transaction.
+    async fn claim_durable(&mut self) -> Option<bool> {
+        let statements = self.store.statements();
+        let recorded = self.held.connection().recorded_attempt(statements, &self.key).await;
+        recorded.ok().map(|attempt| attempt == Some(self.attempt))
+    }
+
+    /// Finds out what became of a COMMIT whose answer was lost.
+    async fn settle<T, E>(&self, value: T, error: sqlx::Error) -> Result<Outcome<T>, Error<E>> {
+        let settled = self.store.settle(&self.key, self.attempt).await;
+        if let Some(settled) = &settled {
+            log::commit_settled(&self.key, matches!(settled, Settled::Committed));
+        }
+        match settled {
+            Some(Settled::Committed) => Ok(Outcome::First(value)),
+            Some(Settled::ByAnother(seen)) => Ok(Outcome::Duplicate(seen)),
+            Some(Settled::NotCommitted) => {
+                Err(Error::Database(DatabaseError { phase: Phase::Commit, retryable: true, source: Box::new(error) }))
+            }
+            None => Err(Error::CommitUnknown(CommitUnknown { source: Box::new(error) })),
+        }
+    }
+}
+
+impl<C: Connection> Drop for Unit<C> {
+    fn drop(&mut self) {
+        if !self.ended {
+            log::dropped(&self.key);
+        }
+    }
+}
+
+/// An error of the unit as text. Its body error may have none, and is not logged here.
+fn shown<E>(error: &Error<E>) -> String {
+    match error {
+        Error::Database(error) => error.to_string(),
+        Error::TransactionEnded(error) => error.to_string(),
+        Error::CommitUnknown(error) => error.to_string(),
+        Error::Key(error) => error.to_string(),
+        Error::Busy(error) => error.to_string(),
+        Error::Configuration(error) => error.to_string(),
+        Error::Body(_) => "the body failed".to_owned(),
+    }
+}
+
+impl<C: Connection> Store<C> {
+    /// Does an action once: claims `key`, runs `body` on the claim's own transaction, and commits both; the power of
+    /// `#[idempotent]` without the attribute.
+    ///
+    /// # Errors
+    /// Any [`Error`]. When it returns one, nothing of the unit is durable, but for [`Error::CommitUnknown`] (durable
+    /// as a whole or not at all) and [`Error::TransactionEnded`] (it says what is).
+    ///
+    /// # Panics
+    /// Only when `body` does. The unit is rolled back and the panic goes on.
+    ///
+    /// # Cancel safety
+    /// The future may be dropped at any await; see [`Unit`].
+    pub async fn once<T, E>(
+        &self,
+        key: impl IntoKey,
+        body: impl AsyncFnOnce(&mut C) -> Result<T, E>,
+    ) -> Result<Outcome<T>, Error<E>> {
+        let mut unit = match self.claim(key).await? {
+            Claim::First(unit) => unit,
+            Claim::Duplicate(seen) => return Ok(Outcome::Duplicate(seen)),
+        };
+        match body(unit.connection()).await {
+            Ok(value) => unit.commit(value).await,
+            Err(error) => unit.roll_back(error).await,
+        }
+    }
+}

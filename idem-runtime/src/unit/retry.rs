@@ -1,0 +1,53 @@
+use super::{Claim, attempt::Backoff};
+use crate::{
+    error::{ClaimError, Error},
+    key::{IntoKey, Key, KeyError},
+    outcome::Outcome,
+    store::{Connection, Store},
+};
+use std::time::Duration;
+
+/// The repetition that `retry = n` asks for: the whole unit, claim and body, up to `n` times more.
+///
+/// A unit is run again after [`Error::Body`] and after database errors that are retryable, with a pause that grows
+/// from about 10 milliseconds to about a second. What a repeat cannot cure is returned at once.
+#[derive(Debug)]
+pub struct Retry {
+    key: Result<Key, KeyError>,
+    left: u32,
+    backoff: Backoff,
+}
+
+impl Retry {
+    /// Allows `times` repetitions of the unit of `key`.
+    pub fn new(key: impl IntoKey, times: u32) -> Self {
+        Self {
+            key: key.into_key(),
+            left: times,
+            backoff: Backoff::new(Duration::from_millis(10), Duration::from_secs(1)),
+        }
+    }
+
+    /// Claims for the next attempt.
+    ///
+    /// # Errors
+    /// As [`Store::claim`].
+    pub async fn claim<C: Connection>(&self, store: &Store<C>) -> Result<Claim<C>, ClaimError> {
+        store.claim_attempt(self.key.clone()?, self.left).await
+    }
+
+    /// Whether the unit is to be run again after it ended like this; waits for the pause if so.
+    pub async fn again<T, E>(&mut self, ended: &Result<Outcome<T>, Error<E>>) -> bool {
+        let curable = match ended {
+            Err(Error::Body(_)) => true,
+            Err(Error::Database(error)) => error.is_retryable(),
+            _ => false,
+        };
+        if !curable || self.left == 0 {
+            return false;
+        }
+        self.left -= 1;
+        self.backoff.pause().await;
+        true
+    }
+}

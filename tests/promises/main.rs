@@ -1,0 +1,4 @@
+//! The promises of idem, a file each, run on every database from one body.
+#![allow(missing_docs, clippy::missing_errors_doc, reason = "tests")]
+
+mod p01_claim_first;

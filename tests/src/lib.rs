@@ -1,0 +1,60 @@
+//! The laboratory in which promises are tested: one world a test, on SQLite, PostgreSQL, and MySQL or MariaDB.
+//!
+//! A test is written once, inside [`on_every_database!`], and runs on each. SQLite needs nothing; tests on servers are
+//! ignored with their reason, and `./scripts/test` runs them. What a test says of money it reads from the database,
+//! over connections that have nothing to do with the store.
+
+mod lab;
+pub mod logs;
+pub mod proxy;
+
+pub use lab::{dialect, mysql, postgres, sqlite};
+
+/// Runs `test` on a runtime of its own with several threads, and fails it when it hangs.
+///
+/// # Panics
+/// When the test does, or when it is not done in two minutes.
+pub fn run<F: Future<Output = ()>>(test: F) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        tokio::time::timeout(std::time::Duration::from_secs(120), test).await.expect("the test hangs");
+    });
+    runtime.shutdown_background();
+}
+
+/// Tests written once and run on every database.
+///
+/// `given { .. }` holds items that the tests share, handlers for example. In both, `Conn` is the database's connection
+/// type and `Lab` the world of the test; see the module of any database for what else there is.
+#[macro_export]
+macro_rules! on_every_database {
+    (given { $($given:tt)* } $($tests:tt)*) => {
+        $crate::on_every_database!(@module sqlite [] { $($given)* } $($tests)*);
+        $crate::on_every_database!(@module postgres [#[ignore = "needs PostgreSQL: ./scripts/test runs it"]] { $($given)* } $($tests)*);
+        $crate::on_every_database!(@module mysql [#[ignore = "needs MySQL or MariaDB: ./scripts/test runs it"]] { $($given)* } $($tests)*);
+    };
+    (@module $database:ident $ignore:tt { $($given:tt)* } $($tests:tt)*) => {
+        mod $database {
+            #[allow(unused_imports)]
+            use super::*;
+            #[allow(unused_imports)]
+            use $crate::$database::*;
+            $($given)*
+            $crate::on_every_database!(@tests $ignore $($tests)*);
+        }
+    };
+    (@tests $ignore:tt) => {};
+    (@tests [$($ignore:tt)*] $(#[$meta:meta])* async fn $name:ident($lab:ident: Lab) $body:block $($rest:tt)*) => {
+        $(#[$meta])*
+        #[test]
+        $($ignore)*
+        fn $name() {
+            $crate::run(async {
+                let $lab = Lab::new().await;
+                $body
+                $lab.close().await;
+            });
+        }
+        $crate::on_every_database!(@tests [$($ignore)*] $($rest)*);
+    };
+}

@@ -1,0 +1,93 @@
+//! Listening to the events of one thread.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
+use tracing::{
+    Event, Level, Metadata, Subscriber,
+    field::{Field, Visit},
+    span,
+    subscriber::DefaultGuard,
+};
+
+/// An event: its level, and its fields as text.
+#[derive(Clone, Debug)]
+pub struct Heard {
+    /// The level.
+    pub level: Level,
+    /// The fields, `message` among them.
+    pub fields: BTreeMap<String, String>,
+}
+
+impl Heard {
+    /// A field's text, or nothing.
+    #[must_use]
+    pub fn field(&self, name: &str) -> Option<&str> {
+        self.fields.get(name).map(String::as_str)
+    }
+}
+
+/// Hears the events with the target `idem` that the current thread emits while this lives.
+#[derive(Debug)]
+pub struct Listener {
+    heard: Arc<Mutex<Vec<Heard>>>,
+    _guard: DefaultGuard,
+}
+
+impl Listener {
+    /// Starts to listen.
+    #[must_use]
+    pub fn start() -> Self {
+        let heard = Arc::default();
+        let guard = tracing::subscriber::set_default(Ear(Arc::clone(&heard)));
+        Self { heard, _guard: guard }
+    }
+
+    /// The events that say how a delivery came out, since the last call.
+    #[must_use]
+    pub fn outcomes(&self) -> Vec<Heard> {
+        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        heard.drain(..).filter(|event| event.fields.contains_key("idem.outcome")).collect()
+    }
+}
+
+struct Ear(Arc<Mutex<Vec<Heard>>>);
+
+impl Subscriber for Ear {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target() == "idem"
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut fields = Fields(BTreeMap::new());
+        event.record(&mut fields);
+        let heard = Heard { level: *event.metadata().level(), fields: fields.0 };
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(heard);
+    }
+
+    fn enter(&self, _: &span::Id) {}
+
+    fn exit(&self, _: &span::Id) {}
+}
+
+struct Fields(BTreeMap<String, String>);
+
+impl Visit for Fields {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.0.insert(field.name().to_owned(), value.to_owned());
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.0.insert(field.name().to_owned(), format!("{value:?}"));
+    }
+}
