@@ -2,3 +2,4 @@
 #![allow(missing_docs, clippy::missing_errors_doc, reason = "tests")]
 
 mod p01_claim_first;
+mod p08_lost_commit_answer;

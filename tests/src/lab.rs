@@ -64,6 +64,36 @@ const ORDERS: &str = "CREATE TABLE orders (order_no VARCHAR(64) NOT NULL PRIMARY
     account VARCHAR(64) NOT NULL, status VARCHAR(32) NOT NULL, amount BIGINT NOT NULL CHECK (amount > 0), \
     FOREIGN KEY (account) REFERENCES accounts (id))";
 
+/// Counts the transactions that are open in a world, but for the asker's.
+fn open_transactions(dialect: dialect::Dialect) -> Option<&'static str> {
+    match dialect {
+        dialect::Dialect::Sqlite => None,
+        dialect::Dialect::Postgres => Some(
+            "SELECT count(*) FROM pg_stat_activity WHERE state <> 'idle' AND pid <> pg_backend_pid() \
+             AND application_name = current_setting('application_name')",
+        ),
+        dialect::Dialect::MySql => Some(
+            "SELECT count(*) FROM information_schema.innodb_trx t JOIN information_schema.processlist p \
+             ON p.id = t.trx_mysql_thread_id WHERE p.db = database() AND p.id <> connection_id()",
+        ),
+    }
+}
+
+/// Counts the sessions of a world that wait for locks.
+fn blocked_sessions(dialect: dialect::Dialect) -> Option<&'static str> {
+    match dialect {
+        dialect::Dialect::Sqlite => None,
+        dialect::Dialect::Postgres => Some(
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' \
+             AND application_name = current_setting('application_name')",
+        ),
+        dialect::Dialect::MySql => Some(
+            "SELECT count(*) FROM information_schema.innodb_trx t JOIN information_schema.processlist p \
+             ON p.id = t.trx_mysql_thread_id WHERE p.db = database() AND t.trx_state = 'LOCK WAIT'",
+        ),
+    }
+}
+
 macro_rules! database {
     (
         $(#[$doc:meta])* $module:ident, $dialect:ident, $database:ident, $conn:ident, $store:ident
@@ -149,6 +179,43 @@ macro_rules! database {
                 /// The number of records.
                 pub async fn claims(&self) -> i64 {
                     self.rows("idem_records").await
+                }
+
+                /// Waits until no transaction is open in this world.
+                ///
+                /// # Panics
+                /// When one still is after ten seconds.
+                pub async fn wait_until_calm(&self) {
+                    for _ in 0..200 {
+                        let calm = match super::open_transactions(DIALECT) {
+                            Some(sql) => self.number(sql).await == 0,
+                            // There is one writer, and it is us.
+                            None => self.pool.execute(sqlx::raw_sql("BEGIN IMMEDIATE; ROLLBACK")).await.is_ok(),
+                        };
+                        if calm {
+                            return;
+                        }
+                        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                    }
+                    panic!("a transaction is left open");
+                }
+
+                /// Waits until so many sessions of this world wait for locks. SQLite does not show it, and is given a
+                /// moment.
+                ///
+                /// # Panics
+                /// When they do not after ten seconds.
+                pub async fn wait_until_blocked(&self, sessions: i64) {
+                    let Some(sql) = super::blocked_sessions(DIALECT) else {
+                        return tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                    };
+                    for _ in 0..200 {
+                        if self.number(sql).await >= sessions {
+                            return;
+                        }
+                        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                    }
+                    panic!("nobody waits for a lock");
                 }
             }
 

@@ -4,6 +4,7 @@
 //! ignored with their reason, and `./scripts/test` runs them. What a test says of money it reads from the database,
 //! over connections that have nothing to do with the store.
 
+pub mod cancel;
 mod lab;
 pub mod logs;
 pub mod proxy;
@@ -30,6 +31,9 @@ pub fn run<F: Future<Output = ()>>(test: F) {
 macro_rules! on_every_database {
     (given { $($given:tt)* } $($tests:tt)*) => {
         $crate::on_every_database!(@module sqlite [] { $($given)* } $($tests)*);
+        $crate::on_every_server!(given { $($given)* } $($tests)*);
+    };
+    (@servers { $($given:tt)* } $($tests:tt)*) => {
         $crate::on_every_database!(@module postgres [#[ignore = "needs PostgreSQL: ./scripts/test runs it"]] { $($given)* } $($tests)*);
         $crate::on_every_database!(@module mysql [#[ignore = "needs MySQL or MariaDB: ./scripts/test runs it"]] { $($given)* } $($tests)*);
     };
@@ -56,5 +60,13 @@ macro_rules! on_every_database {
             });
         }
         $crate::on_every_database!(@tests [$($ignore)*] $($rest)*);
+    };
+}
+
+/// [`on_every_database!`] without SQLite, for what takes a network: a lost answer, a killed session.
+#[macro_export]
+macro_rules! on_every_server {
+    (given { $($given:tt)* } $($tests:tt)*) => {
+        $crate::on_every_database!(@servers { $($given)* } $($tests)*);
     };
 }

@@ -15,7 +15,7 @@ use tokio::{
         TcpListener, TcpStream,
         tcp::{OwnedReadHalf, OwnedWriteHalf},
     },
-    sync::{Mutex, mpsc},
+    sync::{Mutex, Notify, mpsc},
     time::Instant,
 };
 
@@ -43,6 +43,7 @@ struct Shared {
     cut: Mutex<Option<(Vec<u8>, Cut)>>,
     cuts: AtomicUsize,
     refusing: AtomicBool,
+    broken: Notify,
 }
 
 impl Proxy {
@@ -59,6 +60,7 @@ impl Proxy {
             cut: Mutex::default(),
             cuts: AtomicUsize::new(0),
             refusing: AtomicBool::new(false),
+            broken: Notify::new(),
         });
         let task = tokio::spawn(accept(listener, Arc::clone(&shared)));
         Ok(Self { address, shared, task })
@@ -86,7 +88,12 @@ impl Proxy {
         self.shared.refusing.store(refuse, Ordering::SeqCst);
     }
 
-    /// How many connections it broke.
+    /// Breaks every connection there is.
+    pub fn break_all(&self) {
+        self.shared.broken.notify_waiters();
+    }
+
+    /// How many connections it broke on a pattern.
     #[must_use]
     pub fn cuts(&self) -> usize {
         self.shared.cuts.load(Ordering::SeqCst)
@@ -119,7 +126,9 @@ async fn connect(client: TcpStream, shared: Arc<Shared>) -> io::Result<()> {
     let down = tokio::spawn(forward_down(from_server, delayed(to_client, shared.delay), swallow));
     // Either end that stops takes the other with it: that is what a broken network is to both.
     let (up_stop, down_stop) = (up.abort_handle(), down.abort_handle());
-    tokio::select! { _ = up => down_stop.abort(), _ = down => up_stop.abort() }
+    tokio::select! { _ = up => {}, _ = down => {}, () = shared.broken.notified() => {} }
+    up_stop.abort();
+    down_stop.abort();
     Ok(())
 }
 

@@ -1,0 +1,79 @@
+//! What the expansion needs to know: a handler that passed every check. Total, so that quoting decides nothing.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens as _, quote_spanned};
+use syn::{Expr, ItemFn, LitInt, LitStr, Path, Type};
+
+pub(crate) struct Handler {
+    pub(crate) item: ItemFn,
+    pub(crate) runtime: Runtime,
+    pub(crate) connection: Connection,
+    /// The body's own return type, `Result<T, E>` or an alias of it.
+    pub(crate) output: Type,
+    pub(crate) scope: Scope,
+    pub(crate) parts: Vec<KeyPart>,
+    pub(crate) delivery: Option<Expr>,
+    pub(crate) record: Option<Expr>,
+    pub(crate) retry: Option<LitInt>,
+}
+
+/// The parameter through which the body reaches the database.
+pub(crate) struct Connection {
+    pub(crate) index: usize,
+    pub(crate) name: Ident,
+    pub(crate) mutable: Option<syn::token::Mut>,
+    /// As the body sees it: `&mut PgConnection`.
+    pub(crate) written: Type,
+    /// `PgConnection`.
+    pub(crate) target: Type,
+    /// Where the store comes from; `None`: the parameter of the same name carries it.
+    pub(crate) store: Option<Expr>,
+}
+
+pub(crate) enum Scope {
+    /// Module path and function name.
+    Function(String),
+    Named(LitStr),
+}
+
+pub(crate) enum KeyPart {
+    Text(String),
+    Value(NamedPart),
+}
+
+pub(crate) struct NamedPart {
+    pub(crate) marker: Ident,
+    pub(crate) expression: TokenStream,
+    pub(crate) required: bool,
+    /// Runtime traits that excuse the part, each from one `allow`.
+    pub(crate) grants: Vec<Ident>,
+    /// Where the part's generated tokens are located.
+    pub(crate) span: Span,
+    /// The part is bound by a `let` first, so that rustc's own errors stay inside the literal.
+    pub(crate) bound_first: bool,
+}
+
+/// A handler that was refused: enough of it to keep callers and body quiet.
+pub(crate) struct Refused {
+    pub(crate) item: ItemFn,
+    pub(crate) runtime: Runtime,
+    /// The store's parameter, when one was recognised.
+    pub(crate) connection: Option<Connection>,
+    /// `None`: the function has no usable return type, and its body cannot be kept.
+    pub(crate) output: Option<Type>,
+}
+
+/// The path of the runtime crate in the expansion: `::idem_runtime`, or what `crate = ..` says.
+#[derive(Clone)]
+pub(crate) struct Runtime(Option<Path>);
+
+impl Runtime {
+    pub(crate) const fn new(path: Option<Path>) -> Self {
+        Self(path)
+    }
+
+    /// The path, located where errors about it are to be reported.
+    pub(crate) fn at(&self, span: Span) -> TokenStream {
+        self.0.as_ref().map_or_else(|| quote_spanned!(span=> ::idem_runtime), Path::to_token_stream)
+    }
+}

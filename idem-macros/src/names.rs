@@ -1,0 +1,168 @@
+//! What a name gives away. The lists are short on purpose, and only a whole last name matches: a sound key must never be stopped
+//! because `offset` happens to stand inside `contract_offset_no`.
+
+use crate::errors::Complaint;
+
+/// The rules of which a part can be excused, with a written reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rule {
+    Null,
+    Random,
+    Time,
+    Float,
+    BrokerId,
+}
+
+impl Rule {
+    pub(crate) const ALL: [Self; 5] = [Self::Null, Self::Random, Self::Time, Self::Float, Self::BrokerId];
+
+    /// The rule's word in `allow(..)`.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Random => "random",
+            Self::Time => "time",
+            Self::Float => "float",
+            Self::BrokerId => "broker_id",
+        }
+    }
+
+    /// The runtime trait that a part's marker implements when it is excused.
+    pub(crate) const fn grant(self) -> &'static str {
+        match self {
+            Self::Null => "AllowsNull",
+            Self::Random => "AllowsRandom",
+            Self::Time => "AllowsTime",
+            Self::Float => "AllowsFloat",
+            Self::BrokerId => "AllowsBrokerId",
+        }
+    }
+
+    /// Completes "key part `x` looks like ..".
+    const fn suspicion(self) -> &'static str {
+        match self {
+            Self::Time => "a point in time: it differs on every send, so a repeat would not be recognised",
+            Self::BrokerId => "an id that the broker assigned: it names a delivery, and the same action sent again gets another one",
+            Self::Random => "a random identifier: it differs on every send, so a repeat would not be recognised",
+            // Null and float are never judged by name.
+            Self::Null => "a value that can be missing",
+            Self::Float => "a floating-point number",
+        }
+    }
+}
+
+const TIME: &[&str] = &[
+    "timestamp", "ts", "now", "datetime", "created_at", "updated_at", "modified_at", "sent_at", "received_at", "published_at", "produced_at",
+    "event_time", "send_time", "sent_time", "create_time", "created_time", "update_time", "updated_time", "receive_time", "gmt_create",
+    "gmt_modified", "born_timestamp", "store_timestamp", "timestamp_millis", "timestamp_micros", "timestamp_nanos", "unix_timestamp",
+    "create_timestamp", "created_timestamp", "message_timestamp", "epoch_millis", "millis_since_epoch",
+];
+
+const BROKER: &[&str] = &[
+    "offset", "kafka_offset", "queue_offset", "partition_offset", "commit_log_offset", "physical_offset", "delivery_tag", "delivery_id", "msg_id",
+    "message_id", "offset_msg_id", "redelivered", "redelivery_count", "redelivery_counter", "delivery_count", "delivery_attempt",
+    "reconsume_times", "receive_count", "approximate_receive_count", "receipt_handle", "consumer_tag", "ack_id", "lock_token",
+    "stream_sequence", "consumer_sequence", "retry_count",
+];
+
+const RANDOM: &[&str] =
+    &["uuid", "guid", "ulid", "ksuid", "nanoid", "nonce", "nonce_str", "random", "rand", "trace_id", "span_id", "traceparent", "request_id"];
+
+/// Functions and methods that read a clock.
+const CLOCKS: &[&str] = &["now", "now_utc", "now_local", "now_v7", "elapsed", "today"];
+
+/// Functions and methods that make a new value each time.
+const SOURCES: &[&str] =
+    &["new_v1", "new_v4", "new_v6", "new_v7", "random", "rand", "gen", "generate", "nanoid", "next_u32", "next_u64", "next_id", "fastrand"];
+
+/// The rule that a part's last name falls under.
+pub(crate) fn suspect(name: &str) -> Option<Rule> {
+    let listed = |list: &[&str]| list.iter().any(|listed| same(listed, name));
+    if listed(TIME) {
+        Some(Rule::Time)
+    } else if listed(BROKER) {
+        Some(Rule::BrokerId)
+    } else if listed(RANDOM) {
+        Some(Rule::Random)
+    } else {
+        None
+    }
+}
+
+/// `msgId`, `msg_id` and `r#msg_id` are one name.
+fn same(listed: &str, name: &str) -> bool {
+    let plain = |text: &str| text.trim_start_matches("r#").replace('_', "").to_lowercase();
+    plain(listed) == plain(name)
+}
+
+pub(crate) fn looks_like(rule: Rule, part: &str) -> Complaint {
+    Complaint::new(format!("key part `{part}` looks like {}", rule.suspicion()))
+        .help("use the number the business already has, such as the order or payment number")
+        .help(format!("if it is stable here, write `allow({}({part}), reason = \"..\")`", rule.word()))
+}
+
+/// A method call that no key part can be, or `None` for a pure accessor.
+pub(crate) fn method(name: &str) -> Option<Complaint> {
+    if CLOCKS.contains(&name) || SOURCES.contains(&name) {
+        return Some(called(name, name));
+    }
+    match name {
+        "unwrap" | "expect" => Some(
+            Complaint::new(format!("`{name}()` panics when the value is missing"))
+                .help("end the part with `?` instead: a missing value then fails this message and nothing runs"),
+        ),
+        "unwrap_or_default" => Some(
+            Complaint::new("with a default, all messages whose value is missing would share one key")
+                .help("end the part with `?` instead: a missing value then fails this message and nothing runs"),
+        ),
+        _ => None,
+    }
+}
+
+/// A function call as a key part: refused with the most telling reason.
+pub(crate) fn called(path: &str, last: &str) -> Complaint {
+    if CLOCKS.contains(&last) {
+        Complaint::new(format!("`{path}()` reads a clock: the key would differ on every delivery, so a repeat would not be recognised"))
+            .help("use the number the business already has, such as the order or payment number")
+    } else if SOURCES.contains(&last) || (last == "new" && path.to_lowercase().contains("lid::")) {
+        Complaint::new(format!("`{path}()` makes a new value each time: the key would differ on every delivery, so a repeat would not be recognised"))
+            .help("use the number the business already has, such as the order or payment number")
+    } else {
+        Complaint::new(format!("`{path}(..)` is a call: a key part is read from the message, not computed"))
+            .help("use a field, or an accessor method without arguments: `msg.order_no()`")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_in_both_spellings_are_recognised() {
+        assert_eq!(suspect("created_at"), Some(Rule::Time));
+        assert_eq!(suspect("createdAt"), Some(Rule::Time));
+        assert_eq!(suspect("offset"), Some(Rule::BrokerId));
+        assert_eq!(suspect("msgId"), Some(Rule::BrokerId));
+        assert_eq!(suspect("r#uuid"), Some(Rule::Random));
+    }
+
+    #[test]
+    fn business_names_that_only_contain_such_a_word_pass() {
+        for name in [
+            "contract_offset_no", "timestamp_batch_no", "uuid_registry_code", "order_no", "paid_at_branch", "nonce_policy_no", "delivery_no",
+            "request_no", "message_kind", "offset_account", "trace_code", "ts_code", "now_serving_no", "random_audit_no", "settlement_date",
+        ] {
+            assert_eq!(suspect(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn no_name_stands_in_two_lists() {
+        for name in TIME {
+            assert!(!BROKER.contains(name) && !RANDOM.contains(name), "{name}");
+        }
+        for name in BROKER {
+            assert!(!RANDOM.contains(name), "{name}");
+        }
+    }
+}
