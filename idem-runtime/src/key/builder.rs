@@ -236,9 +236,12 @@ impl KeyBuilder {
     }
 }
 
-/// Shortens for display; marks that something was left out.
+/// Makes a text for people storable on every database: PostgreSQL takes no NUL. Marks that something was left out.
 fn cut(mut text: String, max: usize) -> String {
     const MARK: &str = "…";
+    if text.contains('\0') {
+        text = text.replace('\0', "\u{fffd}");
+    }
     if text.len() > max {
         let mut end = max - MARK.len();
         while !text.is_char_boundary(end) {

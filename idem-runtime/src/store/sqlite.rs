@@ -114,6 +114,10 @@ impl Backend for SqliteConnection {
     }
 
     async fn close_unit(&mut self, _: &Statements) -> Result<(), CloseError> {
+        // A nested transaction that the body dropped is rolled back by sqlx's worker, which counts the depth, some time
+        // after the drop. Once the worker has answered the count is true, and the loop below cannot take the unit's own
+        // transaction for a leaked one and commit it unsealed.
+        self.ping().await.map_err(CloseError::RolledBack)?;
         // Savepoints that the body leaked stand inside the guard.
         while depth(self) > 1 {
             commit(self).await.map_err(CloseError::RolledBack)?;

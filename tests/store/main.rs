@@ -1,0 +1,7 @@
+//! The store: making, checking and reaching the record table.
+#![allow(missing_docs, reason = "tests")]
+
+mod memory;
+mod migrate;
+mod settings;
+mod verify;

@@ -1,0 +1,80 @@
+//! `migrate` can run at every start, by many instances at once, under any table name; the SQL files are the same.
+
+use idem_runtime::{ConfigurationError, Key};
+
+idem_tests::on_every_database! {
+    given {
+        /// The file that a team puts in its own migrations.
+        const FILE: &str = match DIALECT {
+            Dialect::Sqlite => include_str!("../../idem-runtime/migrations/sqlite/0001_idem_records.sql"),
+            Dialect::Postgres => include_str!("../../idem-runtime/migrations/postgres/0001_idem_records.sql"),
+            Dialect::MySql => include_str!("../../idem-runtime/migrations/mysql/0001_idem_records.sql"),
+        };
+
+        fn key() -> Result<Key, idem_runtime::KeyError> {
+            Key::scope("migrate").part("one").finish()
+        }
+    }
+
+    async fn the_file_makes_a_table_that_fits(lab: Lab) {
+        let mut connection = lab.pool.acquire().await.unwrap();
+        raw(&mut connection, "DROP TABLE idem_records").await.unwrap();
+        assert_eq!(lab.store.migration_sql(), FILE);
+        raw(&mut connection, FILE).await.unwrap();
+        raw(&mut connection, FILE).await.unwrap();
+        drop(connection);
+        lab.store.verify().await.unwrap();
+    }
+
+    async fn many_instances_may_start_at_once(lab: Lab) {
+        let mut connection = lab.pool.acquire().await.unwrap();
+        raw(&mut connection, "DROP TABLE idem_records").await.unwrap();
+        drop(connection);
+        let mut starts = Vec::new();
+        for _ in 0..8 {
+            let store = lab.other_store(Lab::builder()).await;
+            starts.push(tokio::spawn(async move {
+                store.migrate().await?;
+                let _ = store.once(key(), async |db| credit(db, "a", 1).await).await.unwrap();
+                store.pool().close().await;
+                Ok::<_, ConfigurationError>(())
+            }));
+        }
+        for start in starts {
+            start.await.unwrap().unwrap();
+        }
+        assert_eq!((lab.balance("a").await, lab.claims().await), (1, 1));
+    }
+
+    async fn another_table_name_is_another_memory(lab: Lab) {
+        let store = lab.other_store(Lab::builder().table("payment_records")).await;
+        store.migrate().await.unwrap();
+        assert!(lab.store.once(key(), async |db| credit(db, "a", 1).await).await.unwrap().is_first());
+        assert!(store.once(key(), async |db| credit(db, "a", 1).await).await.unwrap().is_first());
+        assert!(store.once(key(), async |db| credit(db, "a", 1).await).await.unwrap().is_duplicate());
+        assert_eq!((lab.claims().await, lab.rows("payment_records").await), (1, 1));
+        store.pool().close().await;
+    }
+
+    async fn without_a_table_nothing_runs_and_the_error_holds_the_sql(lab: Lab) {
+        let mut connection = lab.pool.acquire().await.unwrap();
+        raw(&mut connection, "DROP TABLE idem_records").await.unwrap();
+        let store = lab.other_store(Lab::builder()).await;
+        let refused = store.once(key(), async |db| credit(db, "a", 1).await).await.unwrap_err();
+        let idem_runtime::Error::Configuration(ConfigurationError::NoTable { sql, .. }) = &refused else {
+            panic!("{refused:?}")
+        };
+        assert!(refused.to_string().contains("store.migrate()"), "the way out is named");
+        assert_eq!(refused.advice(), idem_runtime::Advice::RetryLater, "the message is not at fault");
+        raw(&mut connection, sql).await.unwrap();
+        assert!(store.once(key(), async |db| credit(db, "a", 1).await).await.unwrap().is_first());
+
+        // A table that is dropped under a store in use.
+        raw(&mut connection, "DROP TABLE idem_records").await.unwrap();
+        let refused = store.once(key(), async |db| credit(db, "a", 1).await).await.unwrap_err();
+        assert!(matches!(refused, idem_runtime::Error::Configuration(ConfigurationError::NoTable { .. })), "{refused:?}");
+        raw(&mut connection, FILE).await.unwrap();
+        assert_eq!(lab.balance("a").await, 1);
+        store.pool().close().await;
+    }
+}
