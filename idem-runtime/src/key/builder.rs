@@ -154,6 +154,10 @@ impl KeyBuilder {
 
     /// Adds a part under a name: `name` is a unit struct whose type names the part in the compiler's messages, and
     /// which accepts a risk by implementing the `Allows..` trait of it. This is what `#[idempotent]` writes.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "by value, the compiler underlines the part and not a reference to its name"
+    )]
     pub fn named_part<P, T>(self, name: P, value: &T) -> Self
     where
         T: KeyPart<Risk: AcceptedBy<P>> + ?Sized,
@@ -163,6 +167,10 @@ impl KeyBuilder {
 
     /// Adds a part that is required at run time, written `msg.refund_no?` in `#[idempotent]`. When it is missing the
     /// key is refused with [`KeyError::Missing`], so nothing runs and nothing is stored.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "by value, the compiler underlines the part and not a reference to its name"
+    )]
     pub fn required<P, O>(mut self, name: P, value: &O) -> Self
     where
         O: Optional<Value: KeyPart<Risk: AcceptedBy<P>>> + ?Sized,
@@ -226,12 +234,7 @@ impl KeyBuilder {
                 log::no_key(&self.scope, self.delivery.as_deref(), &error);
                 Err(*error)
             }
-            None => Ok(Key {
-                scope: self.scope,
-                text: fit(self.text),
-                delivery: self.delivery,
-                message: self.message,
-            }),
+            None => Ok(Key { scope: self.scope, text: fit(self.text), delivery: self.delivery, message: self.message }),
         }
     }
 }

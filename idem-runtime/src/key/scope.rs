@@ -11,10 +11,7 @@ use std::{
 static PLACES: OnceLock<Mutex<HashMap<&'static str, &'static Location<'static>>>> = OnceLock::new();
 
 /// Notes that `scope` is used at `place`; gives the other place if there is one.
-pub(super) fn note(
-    scope: &'static str,
-    place: &'static Location<'static>,
-) -> Result<(), &'static Location<'static>> {
+pub(super) fn note(scope: &'static str, place: &'static Location<'static>) -> Result<(), &'static Location<'static>> {
     let places = PLACES.get_or_init(Mutex::default);
     // The map is only ever inserted into, so a poisoned lock holds nothing half done.
     let mut places = places.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,5 +1,9 @@
 use super::Settings;
-use crate::{error::ConfigurationError, key::Key, unit::AttemptToken};
+use crate::{
+    error::{ConfigurationError, Ending},
+    key::Key,
+    unit::AttemptToken,
+};
 use sqlx::Database;
 use sqlx_core::transaction::TransactionManager as _;
 
@@ -67,7 +71,8 @@ pub(crate) trait Backend: sqlx::Connection<Database: Database<Connection = Self>
     fn migration_sql(settings: &Settings) -> String;
 
     /// The faults of the record table, a sentence each; `None` when there is no table.
-    fn inspect(&mut self, settings: &Settings) -> impl Future<Output = Result<Option<Vec<String>>, sqlx::Error>> + Send;
+    fn inspect(&mut self, settings: &Settings)
+    -> impl Future<Output = Result<Option<Vec<String>>, sqlx::Error>> + Send;
 }
 
 /// A record about to be written.
@@ -109,10 +114,8 @@ pub(crate) enum Trouble {
 
 /// Why a unit was not committed.
 pub(crate) enum CloseError {
-    /// The seal: the transaction is aborted by an error that the body swallowed.
-    Aborted,
-    /// The seal: the transaction that claimed is gone.
-    Ended,
+    /// The seal: the transaction that claimed is gone or spoilt.
+    Unsealed(Ending),
     /// The database says that nothing is committed.
     RolledBack(sqlx::Error),
     /// Nobody knows.

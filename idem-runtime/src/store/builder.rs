@@ -1,7 +1,4 @@
-use super::{
-    Connection, Isolation, Settings, Store,
-    settings::TableName,
-};
+use super::{Connection, Isolation, Settings, Store, settings::TableName};
 use crate::{error::ConfigurationError, retention::Retention};
 use std::{marker::PhantomData, time::Duration};
 

@@ -121,7 +121,6 @@ impl<C: Connection> Store<C> {
     }
 
     /// Settings other than the default.
-    #[must_use]
     pub fn builder() -> StoreBuilder<C> {
         StoreBuilder::new()
     }
@@ -129,7 +128,16 @@ impl<C: Connection> Store<C> {
     fn build(pool: sqlx::Pool<C::Database>, settings: Settings) -> Self {
         let statements = C::statements(&settings);
         let turn = C::ONE_WRITER.then(|| Arc::new(Semaphore::new(1)));
-        Self { shared: Arc::new(Shared { pool, settings, statements, turn, keeper: OnceCell::new(), ready: OnceCell::new() }) }
+        Self {
+            shared: Arc::new(Shared {
+                pool,
+                settings,
+                statements,
+                turn,
+                keeper: OnceCell::new(),
+                ready: OnceCell::new(),
+            }),
+        }
     }
 
     /// The pool that units take their connections from.

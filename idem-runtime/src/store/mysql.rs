@@ -5,7 +5,11 @@ use super::{
     backend::{Backend, Claimed, CloseError, Entry, Record, Trouble, depth, start_rollback},
     settings::TableName,
 };
-use crate::{error::ConfigurationError, key::Key, unit::AttemptToken};
+use crate::{
+    error::{ConfigurationError, Ending},
+    key::Key,
+    unit::AttemptToken,
+};
 use sqlx::{
     AssertSqlSafe, Connection as _, Executor as _, MySqlConnection, Row as _,
     mysql::{MySqlDatabaseError, MySqlPool, MySqlPoolOptions, MySqlRow},
@@ -17,8 +21,7 @@ const MIGRATION: &str = include_str!("../../migrations/mysql/0001_idem_records.s
 /// The session's own lock wait, put back when the unit ends: the connection may be shared with other code.
 const RESTORE: &str = "SET SESSION innodb_lock_wait_timeout = @idem_lock_wait";
 const ROLL_BACK: &str = "ROLLBACK; SET SESSION innodb_lock_wait_timeout = @idem_lock_wait";
-const CLOSE: &str =
-    "RELEASE SAVEPOINT idem_guard; COMMIT; SET SESSION innodb_lock_wait_timeout = @idem_lock_wait";
+const CLOSE: &str = "RELEASE SAVEPOINT idem_guard; COMMIT; SET SESSION innodb_lock_wait_timeout = @idem_lock_wait";
 
 /// ER_DUP_ENTRY
 const DUPLICATE_ENTRY: u16 = 1062;
@@ -62,9 +65,7 @@ impl Backend for MySqlConnection {
             // A dead connection is found by the claim, before any user code; only one that was idle for long is asked.
             .test_before_acquire(false)
             .before_acquire(|connection, meta| {
-                Box::pin(async move {
-                    Ok(meta.idle_for < Duration::from_secs(30) || connection.ping().await.is_ok())
-                })
+                Box::pin(async move { Ok(meta.idle_for < Duration::from_secs(30) || connection.ping().await.is_ok()) })
             })
             .connect(url)
             .await
@@ -103,7 +104,7 @@ impl Backend for MySqlConnection {
                 Ok(())
             }
             Err(error) => Err(match number(&error) {
-                Some(NO_SAVEPOINT) => CloseError::Ended,
+                Some(NO_SAVEPOINT) => CloseError::Unsealed(Ending::Ended),
                 // Deadlock, certification failure on a cluster, lock wait: the COMMIT did not happen.
                 Some(1213 | 1205) => CloseError::RolledBack(error),
                 _ => CloseError::Unknown(error),
@@ -231,9 +232,7 @@ async fn fetch_record(connection: &mut MySqlConnection, sql: String) -> Result<O
 
 fn record(row: &MySqlRow) -> Result<Record, sqlx::Error> {
     Ok(Record {
-        delivery_id: row
-            .try_get::<Option<Vec<u8>>, _>(0)?
-            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
+        delivery_id: row.try_get::<Option<Vec<u8>>, _>(0)?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
         attempt: AttemptToken::from_bytes(row.try_get(1)?),
         claimed_at: row.try_get(2)?,
         late: row.try_get::<i64, _>(3)? != 0,

@@ -5,7 +5,11 @@ use super::{
     backend::{Backend, Claimed, CloseError, Entry, Record, Trouble, depth, start_rollback},
     settings::TableName,
 };
-use crate::{error::ConfigurationError, key::Key, unit::AttemptToken};
+use crate::{
+    error::{ConfigurationError, Ending},
+    key::Key,
+    unit::AttemptToken,
+};
 use sqlx::{
     AssertSqlSafe, Connection as _, Executor as _, PgConnection, Row as _, SqlSafeStr as _, SqlStr,
     postgres::{PgPool, PgPoolOptions, PgRow},
@@ -75,9 +79,7 @@ impl Backend for PgConnection {
             // A dead connection is found by the claim, before any user code; only one that was idle for long is asked.
             .test_before_acquire(false)
             .before_acquire(|connection, meta| {
-                Box::pin(async move {
-                    Ok(meta.idle_for < Duration::from_secs(30) || connection.ping().await.is_ok())
-                })
+                Box::pin(async move { Ok(meta.idle_for < Duration::from_secs(30) || connection.ping().await.is_ok()) })
             })
             .connect(url)
             .await
@@ -121,8 +123,8 @@ impl Backend for PgConnection {
                 Ok(())
             }
             Err(error) => Err(match code(&error).as_deref() {
-                Some("25P02") => CloseError::Aborted,
-                Some("25P01" | "3B001") => CloseError::Ended,
+                Some("25P02") => CloseError::Unsealed(Ending::ErrorSwallowed),
+                Some("25P01" | "3B001") => CloseError::Unsealed(Ending::Ended),
                 // Classes 57, 58 and XX are the server going away; anything else is a COMMIT refused.
                 Some(code) if !["08", "57", "58", "XX"].contains(&code.get(..2).unwrap_or_default()) => {
                     CloseError::RolledBack(error)

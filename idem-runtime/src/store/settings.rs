@@ -56,10 +56,12 @@ impl TableName {
         }
     }
 
+    #[cfg(any(feature = "_sqlite", feature = "mysql"))]
     pub(crate) fn schema(&self) -> Option<&str> {
         self.schema.as_deref()
     }
 
+    #[cfg(any(feature = "_sqlite", feature = "mysql"))]
     pub(crate) fn name(&self) -> &str {
         &self.name
     }

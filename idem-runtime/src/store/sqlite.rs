@@ -8,7 +8,11 @@ use super::{
     backend::{Backend, Claimed, CloseError, Entry, Record, Trouble, commit, depth, start_rollback},
     settings::TableName,
 };
-use crate::{error::ConfigurationError, key::Key, unit::AttemptToken};
+use crate::{
+    error::{ConfigurationError, Ending},
+    key::Key,
+    unit::AttemptToken,
+};
 use sqlx::{
     AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _, Row as _, SqlSafeStr as _, SqlStr,
     SqliteConnection,
@@ -124,7 +128,9 @@ impl Backend for SqliteConnection {
         }
         match self.execute("RELEASE SAVEPOINT idem_guard").await {
             Ok(_) => {}
-            Err(error @ sqlx::Error::Database(_)) if is_plain_error(&error) => return Err(CloseError::Ended),
+            Err(error @ sqlx::Error::Database(_)) if is_plain_error(&error) => {
+                return Err(CloseError::Unsealed(Ending::Ended));
+            }
             Err(error) => return Err(CloseError::Unknown(error)),
         }
         match commit(self).await {
@@ -301,10 +307,11 @@ async fn inspect(connection: &mut SqliteConnection, table: &TableName) -> Result
         table.name()
     );
     if loose {
-        faults.push(format!(
+        faults.push(
             "its unique index on (scope, action_key) has a collation under which different keys are equal; \
              make the table again with COLLATE BINARY"
-        ));
+                .to_owned(),
+        );
     } else if !unique {
         faults.push(format!("it has no unique index on exactly (scope, action_key); {repair}"));
     }

@@ -126,10 +126,8 @@ impl<C: Connection> Store<C> {
 
     async fn try_claim(&self, key: &Key, attempt: AttemptToken, suspicious: bool) -> Result<Try<C>, ClaimError> {
         let mut held = self.acquire().await?;
-        if suspicious {
-            if let Err(error) = held.connection().ping().await {
-                return Ok(Try::Again(Reason::Dead(error)));
-            }
+        if suspicious && let Err(error) = held.connection().ping().await {
+            return Ok(Try::Again(Reason::Dead(error)));
         }
         let error = match held.connection().claim(self.statements(), &Entry { key, attempt }).await {
             Ok(Claimed::First) => return Ok(Try::First(held)),

@@ -86,8 +86,7 @@ impl<C: Connection> Unit<C> {
                 }
                 Ok(Outcome::First(value))
             }
-            Err(CloseError::Aborted) => Err(self.transaction_ended(Ending::ErrorSwallowed).await),
-            Err(CloseError::Ended) => Err(self.transaction_ended(Ending::Ended).await),
+            Err(CloseError::Unsealed(how)) => Err(self.transaction_ended(how).await),
             Err(CloseError::RolledBack(error)) => {
                 let retryable = !matches!(C::trouble(&error), Trouble::Other);
                 Err(Error::Database(DatabaseError { phase: Phase::Commit, retryable, source: Box::new(error) }))
