@@ -2,11 +2,13 @@
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens as _, quote_spanned};
-use syn::{Attribute, Data, DataEnum, DataStruct, DeriveInput, Field, Fields, Ident, LitStr, Member, Path, Type, Variant};
+use syn::{
+    Attribute, Data, DataEnum, DataStruct, DeriveInput, Field, Fields, Ident, LitStr, Member, Path, Type, Variant,
+};
 
 use crate::errors::{Complaint, Errors, did_you_mean};
 use crate::model::Runtime;
-use crate::tokens::has_word;
+use crate::syntax::has_word;
 
 pub(crate) fn key_part(input: &DeriveInput) -> TokenStream {
     let mut errors = Errors::default();
@@ -39,7 +41,8 @@ fn newtype<'a>(input: &DeriveInput, data: &'a DataStruct, errors: &mut Errors) -
     for field in &data.fields {
         options(&field.attrs, Target::Field, errors);
     }
-    let fields: Vec<(usize, &Field)> = data.fields.iter().enumerate().filter(|(_, field)| !is_phantom(&field.ty)).collect();
+    let fields: Vec<(usize, &Field)> =
+        data.fields.iter().enumerate().filter(|(_, field)| !is_phantom(&field.ty)).collect();
     let complaint = match fields.as_slice() {
         [(index, field)] => {
             let member = field.ident.clone().map_or_else(|| Member::from(*index), Member::Named);
@@ -47,8 +50,10 @@ fn newtype<'a>(input: &DeriveInput, data: &'a DataStruct, errors: &mut Errors) -
         }
         [] => Complaint::new(format!("`{}` holds no value, so it names no action", input.ident))
             .help("wrap the number that the business already has: `struct OrderNo(String);`"),
-        [_, ..] => Complaint::new(format!("`{}` has {} fields, and a key part is one value", input.ident, fields.len()))
-            .help("join the fields in the key: `msg.id.shop + \":\" + msg.id.number`"),
+        [_, ..] => {
+            Complaint::new(format!("`{}` has {} fields, and a key part is one value", input.ident, fields.len()))
+                .help("join the fields in the key: `msg.id.shop + \":\" + msg.id.number`")
+        }
     };
     errors.push(complaint.span(input.ident.span()));
     None
@@ -68,16 +73,24 @@ fn names<'a>(input: &DeriveInput, data: &'a DataEnum, errors: &mut Errors) -> Op
     let mut texts: Vec<(&Ident, LitStr)> = Vec::new();
     for Variant { ident, attrs, fields, .. } in &data.variants {
         if !matches!(fields, Fields::Unit) {
-            let complaint = Complaint::new(format!("variant `{ident}` carries data, which its name would leave out of the key"));
+            let complaint =
+                Complaint::new(format!("variant `{ident}` carries data, which its name would leave out of the key"));
             errors.push(complaint.help("implement `KeyPart` by hand, or make the data a part of its own").on(fields));
         }
         let default = || LitStr::new(&syn::ext::IdentExt::unraw(ident).to_string(), Span::mixed_site());
         let written = options(attrs, Target::Variant, errors).text;
         let text = written.clone().unwrap_or_else(default);
         if text.value().trim().is_empty() {
-            errors.push(Complaint::new(format!("the text of `{ident}` is blank")).help("write a word, such as `\"PAID\"`").on(&text));
+            errors.push(
+                Complaint::new(format!("the text of `{ident}` is blank"))
+                    .help("write a word, such as `\"PAID\"`")
+                    .on(&text),
+            );
         } else if let Some((other, _)) = texts.iter().find(|(_, other)| other.value() == text.value()) {
-            let complaint = Complaint::new(format!("`{other}` and `{ident}` have the same text `{}`, so they would be one value in a key", text.value()));
+            let complaint = Complaint::new(format!(
+                "`{other}` and `{ident}` have the same text `{}`, so they would be one value in a key",
+                text.value()
+            ));
             let complaint = complaint.help("give each variant a text of its own");
             errors.push(match written {
                 Some(text) => complaint.on(text),
@@ -129,7 +142,9 @@ fn options(attrs: &[Attribute], target: Target, errors: &mut Errors) -> Options 
 
 fn once<T>(slot: &mut Option<T>, value: T, path: &Path) -> syn::Result<()> {
     if slot.replace(value).is_some() {
-        return Err(Complaint::new(format!("`{}` stands here twice", path.to_token_stream())).help("leave one out").on(path));
+        return Err(Complaint::new(format!("`{}` stands here twice", path.to_token_stream()))
+            .help("leave one out")
+            .on(path));
     }
     Ok(())
 }
@@ -139,9 +154,13 @@ fn unknown(path: &Path, target: Target) -> syn::Error {
     let complaint = match (target, written.as_str()) {
         (Target::Type, "text") => Complaint::new("`text` belongs on a variant"),
         (Target::Variant | Target::Field, "crate") => Complaint::new("`crate` belongs on the type"),
-        (Target::Field, "text") => Complaint::new("`text` belongs on the variants of an enum; a newtype writes its value"),
+        (Target::Field, "text") => {
+            Complaint::new("`text` belongs on the variants of an enum; a newtype writes its value")
+        }
         (Target::Field, _) => Complaint::new(format!("unknown option `{written}`; fields have none")),
-        _ => Complaint::new(format!("unknown option `{written}`; the options are `text` on a variant and `crate` on the type")),
+        _ => Complaint::new(format!(
+            "unknown option `{written}`; the options are `text` on a variant and `crate` on the type"
+        )),
     };
     match did_you_mean(&written, ["text", "crate"]).filter(|meant| *meant != written) {
         Some(meant) => complaint.help(format!("did you mean `{meant}`?")).on(path),
@@ -164,7 +183,8 @@ fn unknown(path: &Path, target: Target) -> syn::Error {
 ///
 /// Input: `enum Status { #[key_part(text = "PAID")] Paid, Refunded }`
 ///
-/// Output: the same impl with `type Risk = ::idem_runtime::Stable`, and `out.text(match self { Self::Paid => "PAID", .. })` as its body.
+/// Output: the same impl with `type Risk = ::idem_runtime::Stable`, and `out.text(match self { Self::Paid => "PAID", ..
+/// })` as its body.
 fn expand(input: &DeriveInput, runtime: &TokenStream, plan: &Plan<'_>) -> TokenStream {
     let here = Span::mixed_site();
     let ident = &input.ident;
@@ -178,7 +198,9 @@ fn expand(input: &DeriveInput, runtime: &TokenStream, plan: &Plan<'_>) -> TokenS
                     lifetimes: None,
                     bounded_ty: (*inner).clone(),
                     colon_token: syn::token::Colon(here),
-                    bounds: syn::punctuated::Punctuated::from_iter([syn::TypeParamBound::Verbatim(quote_spanned!(here=> #runtime::KeyPart))]),
+                    bounds: syn::punctuated::Punctuated::from_iter([syn::TypeParamBound::Verbatim(
+                        quote_spanned!(here=> #runtime::KeyPart),
+                    )]),
                 });
                 generics.make_where_clause().predicates.push(bound);
             }

@@ -73,7 +73,8 @@ impl Complaint {
     }
 }
 
-/// The line of the literal that holds the place, with carets under it. On stable a literal is one span, so the message has to show it.
+/// The line of the literal that holds the place, with carets under it. On stable a literal is one span, so the message
+/// has to show it.
 fn caret(value: &str, at: &Range<usize>) -> Option<String> {
     let from = value.get(..at.start)?.rfind('\n').map_or(0, |newline| newline + 1);
     let line = value.get(from..)?.lines().next()?;

@@ -1,14 +1,14 @@
 //! Quoting only. Each function says what comes in and what goes out.
 //!
-//! Generated names carry `mixed_site` spans: the user's code cannot see the locals, and lints take the code for foreign. So the expansion
-//! needs no `allow`, which a user may `forbid`.
+//! Generated names carry `mixed_site` spans: the user's code cannot see the locals, and lints take the code for
+//! foreign. So the expansion needs no `allow`, which a user may `forbid`.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::{AttrStyle, Attribute, Expr, FnArg, Ident, Pat, ReturnType, Stmt, Type};
 
-use crate::check::bindings;
 use crate::model::{Connection, Handler, KeyPart, NamedPart, Refused, Runtime, Scope};
+use crate::syntax::bindings;
 
 /// Input:
 ///
@@ -43,7 +43,7 @@ pub(crate) fn handler(handler: &Handler) -> TokenStream {
             let store = receiver(connection);
             let claim = claim(runtime, &quote_spanned!(here=> #store.claim(key)));
             let connection = lend(connection);
-            let body = body(handler, true);
+            let body = body(&item.block, output, true);
             quote_spanned! {here=>
                 #claim
                 #connection
@@ -56,7 +56,7 @@ pub(crate) fn handler(handler: &Handler) -> TokenStream {
             let store = argument(connection);
             let claim = claim(runtime, &quote_spanned!(here=> retry.claim(#store)));
             let connection = lend(connection);
-            let body = body(handler, false);
+            let body = body(&item.block, output, false);
             quote_spanned! {here=>
                 let mut retry = #retrying::Retry::new(key, #times);
                 loop {
@@ -76,16 +76,25 @@ pub(crate) fn handler(handler: &Handler) -> TokenStream {
     function(item, runtime, Some(connection), Some(output), &block)
 }
 
-/// The function with its generated signature around a block. The braces are the user's: with generated ones `dead_code` would never
-/// report an unused handler.
-fn function(item: &syn::ItemFn, runtime: &Runtime, connection: Option<&Connection>, output: Option<&Type>, block: &TokenStream) -> TokenStream {
+/// The function with its generated signature around a block. The braces are the user's: with generated ones `dead_code`
+/// would never report an unused handler.
+fn function(
+    item: &syn::ItemFn,
+    runtime: &Runtime,
+    connection: Option<&Connection>,
+    output: Option<&Type>,
+    block: &TokenStream,
+) -> TokenStream {
     let here = Span::mixed_site();
     let outer = item.attrs.iter().filter(|attr| matches!(attr.style, AttrStyle::Outer));
     let inner = item.attrs.iter().filter(|attr| matches!(attr.style, AttrStyle::Inner(_)));
     let mut signature = item.sig.clone();
     signature.constness = None;
     signature.asyncness = signature.asyncness.or_else(|| Some(syn::token::Async(here)));
-    let output = output.map_or_else(|| quote_spanned!(here=> ::core::result::Result<(), ::core::convert::Infallible>), Type::to_token_stream);
+    let output = output.map_or_else(
+        || quote_spanned!(here=> ::core::result::Result<(), ::core::convert::Infallible>),
+        Type::to_token_stream,
+    );
     let handled = handled(runtime, &output);
     let arrow = match &item.sig.output {
         ReturnType::Type(arrow, _) => *arrow,
@@ -110,7 +119,8 @@ fn handled(runtime: &Runtime, output: &impl ToTokens) -> TokenStream {
     quote_spanned!(at=> #runtime::Handled<#output>)
 }
 
-/// `db: &mut PgConnection` becomes `db: &::idem_runtime::Store<PgConnection>`, or leaves when the store comes from elsewhere.
+/// `db: &mut PgConnection` becomes `db: &::idem_runtime::Store<PgConnection>`, or leaves when the store comes from
+/// elsewhere.
 fn parameters(
     inputs: &syn::punctuated::Punctuated<FnArg, syn::Token![,]>,
     runtime: &Runtime,
@@ -119,7 +129,12 @@ fn parameters(
     let Connection { name, target, .. } = connection;
     let mut result = inputs.clone();
     if connection.store.is_some() {
-        result = inputs.iter().enumerate().filter(|(index, _)| *index != connection.index).map(|(_, input)| input.clone()).collect();
+        result = inputs
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| *index != connection.index)
+            .map(|(_, input)| input.clone())
+            .collect();
     } else if let Some(FnArg::Typed(typed)) = result.iter_mut().nth(connection.index) {
         *typed.pat = Pat::Verbatim(name.to_token_stream());
         let at = at(target);
@@ -162,7 +177,9 @@ fn key(handler: &Handler) -> TokenStream {
     let here = Span::mixed_site();
     let runtime = handler.runtime.at(here);
     let scope = match &handler.scope {
-        Scope::Function(name) => quote_spanned!(here=> #runtime::Key::handler(::core::concat!(::core::module_path!(), #name))),
+        Scope::Function(name) => {
+            quote_spanned!(here=> #runtime::Key::handler(::core::concat!(::core::module_path!(), #name)))
+        }
         Scope::Named(scope) => quote_spanned!(here=> #runtime::Key::scope(#scope)),
     };
     let mut first = TokenStream::new();
@@ -220,8 +237,8 @@ fn claim(runtime: &Runtime, claim: &TokenStream) -> TokenStream {
     }
 }
 
-/// `let db = unit.connection();` with the user's own name. The type is known from the store: written again, a misspelt one would be
-/// reported twice.
+/// `let db = unit.connection();` with the user's own name. The type is known from the store: written again, a misspelt
+/// one would be reported twice.
 fn lend(connection: &Connection) -> TokenStream {
     let Connection { name, mutable, .. } = connection;
     quote_spanned!(Span::mixed_site()=> let #mutable #name = unit.connection();)
@@ -231,7 +248,9 @@ fn lend(connection: &Connection) -> TokenStream {
 fn receiver(connection: &Connection) -> TokenStream {
     match &connection.store {
         None => connection.name.to_token_stream(),
-        Some(store @ (Expr::Path(_) | Expr::Field(_) | Expr::MethodCall(_) | Expr::Call(_) | Expr::Paren(_))) => store.to_token_stream(),
+        Some(store @ (Expr::Path(_) | Expr::Field(_) | Expr::MethodCall(_) | Expr::Call(_) | Expr::Paren(_))) => {
+            store.to_token_stream()
+        }
         Some(store) => quote_spanned!(Span::mixed_site()=> (#store)),
     }
 }
@@ -266,13 +285,9 @@ fn never(runtime: &Runtime, output: &Type) -> TokenStream {
 ///
 /// Output: `async move { use Status::*; if false { return never(); } charge(db).await?; Ok(()) }`
 ///
-/// The return that never runs tells inference the body's type, so mistakes are reported as in the plain function. It stands after the
-/// body's first items, because clippy wants items before statements.
-fn body(handler: &Handler, once: bool) -> TokenStream {
-    kept_body(&handler.item.block, &handler.output, once)
-}
-
-fn kept_body(block: &syn::Block, output: &Type, once: bool) -> TokenStream {
+/// The return that never runs tells inference the body's type, so mistakes are reported as in the plain function. It
+/// stands after the body's first items, because clippy wants items before statements.
+fn body(block: &syn::Block, output: &Type, once: bool) -> TokenStream {
     let here = Span::mixed_site();
     let items = block.stmts.iter().take_while(|statement| matches!(statement, Stmt::Item(_))).count();
     let (items, statements) = block.stmts.split_at(items);
@@ -285,13 +300,16 @@ fn kept_body(block: &syn::Block, output: &Type, once: bool) -> TokenStream {
     tokens
 }
 
-/// A refused handler: the signature that callers expect, and the body for its own errors, never run. After one error nothing else is reported.
+/// A refused handler: the signature that callers expect, and the body for its own errors, never run. After one error
+/// nothing else is reported.
 pub(crate) fn refused(refused: &Refused) -> TokenStream {
     let Refused { item, runtime, connection, output } = refused;
     let here = Span::mixed_site();
     let path = runtime.at(here);
     let touched = item.sig.inputs.iter().enumerate().flat_map(|(index, input)| match input {
-        FnArg::Typed(typed) if connection.as_ref().is_none_or(|connection| connection.index != index) => touch(&typed.attrs, &typed.pat),
+        FnArg::Typed(typed) if connection.as_ref().is_none_or(|connection| connection.index != index) => {
+            touch(&typed.attrs, &typed.pat)
+        }
         _ => Vec::new(),
     });
     let lent = connection.as_ref().map(|Connection { name, mutable, written, store, .. }| {
@@ -300,7 +318,7 @@ pub(crate) fn refused(refused: &Refused) -> TokenStream {
     });
     let body = output.as_ref().map(|output| {
         let never = never(runtime, output);
-        let body = kept_body(&item.block, output, true);
+        let body = body(&item.block, output, true);
         quote_spanned!(here=> #never let _ = #body.await;)
     });
     let block = quote_spanned! {here=>
@@ -310,11 +328,6 @@ pub(crate) fn refused(refused: &Refused) -> TokenStream {
         #path::expansion::never()
     };
     function(item, runtime, connection.as_ref(), output.as_ref(), &block)
-}
-
-/// A function that `#[async_trait]` rewrote, or no function at all: left as it is, so that only the refusal is reported.
-pub(crate) fn untouched(item: &impl ToTokens) -> TokenStream {
-    item.to_token_stream()
 }
 
 /// A trait method's declaration, with the signature that its implementations have.

@@ -1,4 +1,5 @@
-//! Compares whole expansions with files that a reviewer can read. `IDEM_BLESS=1 cargo test -p idem-macros` writes them again.
+//! Compares whole expansions with files that a reviewer can read. `IDEM_BLESS=1 cargo test -p idem-macros` writes them
+//! again.
 
 use std::path::PathBuf;
 
@@ -8,8 +9,17 @@ const RULE: &str = "\n// ---- becomes ----\n\n";
 
 /// Each file holds the input, a line, and the output; the input is what is read.
 const FILES: [&str; 11] = [
-    "card", "string_form", "several_parts", "required_part", "allowed_part", "method_with_own_store", "generic_method", "retry", "patterns",
-    "scope_delivery_record", "derive_key_part",
+    "card",
+    "string_form",
+    "several_parts",
+    "required_part",
+    "allowed_part",
+    "method_with_own_store",
+    "generic_method",
+    "retry",
+    "patterns",
+    "scope_delivery_record",
+    "derive_key_part",
 ];
 
 #[test]
@@ -77,7 +87,8 @@ fn the_expansion_is_about_as_long_as_the_function_by_hand() {
         }
     "#;
     let file = std::fs::read_to_string(folder().join("card.rs")).unwrap();
-    let (by_hand, expansion) = (pretty(by_hand.parse().unwrap()).lines().count(), expanded(file.split(RULE).next().unwrap()).lines().count());
+    let (by_hand, expansion) =
+        (pretty(&by_hand.parse().unwrap()).lines().count(), expanded(file.split(RULE).next().unwrap()).lines().count());
     println!("card: {expansion} lines expanded, {by_hand} by hand");
     assert!(expansion * 2 <= by_hand * 3, "{expansion} lines expanded, {by_hand} by hand");
 }
@@ -93,7 +104,7 @@ fn expanded(source: &str) -> String {
         if !output.is_empty() {
             output.push('\n');
         }
-        output.push_str(&pretty(item_expanded(item)));
+        output.push_str(&pretty(&item_expanded(item)));
     }
     output
 }
@@ -137,6 +148,6 @@ fn take(attrs: &mut Vec<syn::Attribute>) -> Option<TokenStream> {
     }
 }
 
-fn pretty(tokens: TokenStream) -> String {
+fn pretty(tokens: &TokenStream) -> String {
     prettyplease::unparse(&syn::parse2(tokens.clone()).unwrap_or_else(|error| panic!("{error}: {tokens}")))
 }

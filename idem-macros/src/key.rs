@@ -61,14 +61,6 @@ impl Step {
             written.push_str("()");
         }
     }
-
-    /// The name that the rules by name look at.
-    pub(crate) fn name(&self) -> Option<&str> {
-        match self {
-            Self::Field(name) | Self::Call(name) => Some(name),
-            Self::Index(_) => None,
-        }
-    }
 }
 
 impl Value {
@@ -79,10 +71,16 @@ impl Value {
         !starred && calls <= 1
     }
 
-    /// The last name of the path: `created_at` in `msg.head.created_at`.
+    /// The name that says what the value is: `created_at` in `msg.head.created_at.to_string()`. Indexes and conversions
+    /// are looked through.
     pub(crate) fn last_name(&self) -> Option<String> {
-        match (self.steps.last(), &self.root) {
-            (Some(step), _) => step.name().map(str::to_owned),
+        let telling = |step: &&Step| match step {
+            Step::Field(_) => true,
+            Step::Index(_) => false,
+            Step::Call(name) => !names::is_conversion(name),
+        };
+        match (self.steps.iter().rev().find(telling), &self.root) {
+            (Some(Step::Field(name) | Step::Call(name) | Step::Index(name)), _) => Some(name.clone()),
             (None, Root::Name(name)) => Some(name.to_string()),
             (None, Root::Path) => None,
         }
@@ -126,14 +124,22 @@ impl Grammar<'_> {
         while at < range.end {
             let end = self.next_plus(at, range.end);
             if at == end {
-                let complaint = Complaint::new("a key part is missing before this `+`").help("parts are joined by single `+` signs");
+                let complaint = Complaint::new("a key part is missing before this `+`")
+                    .help("parts are joined by single `+` signs");
                 self.refuse(at..end + 1, complaint);
-                parts.push(Part { place: self.lexemes.place(at..end + 1), written: String::new(), content: Content::Broken });
+                parts.push(Part {
+                    place: self.lexemes.place(at..end + 1),
+                    written: String::new(),
+                    content: Content::Broken,
+                });
             } else {
                 self.item(at..end, &mut parts);
             }
             if end + 1 == range.end {
-                self.refuse(end..end + 1, Complaint::new("a key part is missing after this `+`").help("parts are joined by single `+` signs"));
+                self.refuse(
+                    end..end + 1,
+                    Complaint::new("a key part is missing after this `+`").help("parts are joined by single `+` signs"),
+                );
             }
             at = end + 1;
         }
@@ -205,8 +211,10 @@ impl Grammar<'_> {
         while at < range.end {
             if self.lexemes.is(at, '?') {
                 if at + 1 < range.end {
-                    let complaint = Complaint::new("`?` stands at the end of a part: it means that the part is required at run time")
-                        .help("for a value inside an optional one, add an accessor method that returns the `Option`");
+                    let complaint = Complaint::new(
+                        "`?` stands at the end of a part: it means that the part is required at run time",
+                    )
+                    .help("for a value inside an optional one, add an accessor method that returns the `Option`");
                     self.refuse(at..at + 1, complaint);
                     return Err(Refused);
                 }
@@ -230,7 +238,10 @@ impl Grammar<'_> {
                 let close = *close;
                 let inner = self.value(at + 1..close, written)?;
                 if inner.required || self.next_plus(at + 1, close) != close {
-                    self.refuse(at..close + 1, Complaint::new("only one plain part can stand in parentheses that go on with `.`"));
+                    self.refuse(
+                        at..close + 1,
+                        Complaint::new("only one plain part can stand in parentheses that go on with `.`"),
+                    );
                     return Err(Refused);
                 }
                 let mut group = Group::new(Delimiter::Parenthesis, inner.expression);
@@ -240,17 +251,25 @@ impl Grammar<'_> {
             Some(Kind::Number) => {
                 let number = self.lexemes.get(at).map(|lexeme| lexeme.written.clone()).unwrap_or_default();
                 let quoted = if self.lexemes.is_string() { format!("'{number}'") } else { format!("\"{number}\"") };
-                let complaint = Complaint::new(format!("`{number}` is a number, and the constant parts of a key are text"))
-                    .help(format!("write {quoted}"));
+                let complaint =
+                    Complaint::new(format!("`{number}` is a number, and the constant parts of a key are text"))
+                        .help(format!("write {quoted}"));
                 self.refuse(range.clone(), complaint);
                 Err(Refused)
             }
             Some(Kind::Symbol('#')) => {
-                self.refuse(at..at + 1, Complaint::new("parameters are named without `#` here").help("write `msg.order_no`, not `#msg.order_no`"));
+                self.refuse(
+                    at..at + 1,
+                    Complaint::new("parameters are named without `#` here")
+                        .help("write `msg.order_no`, not `#msg.order_no`"),
+                );
                 Err(Refused)
             }
             _ => {
-                self.refuse(range.clone(), Complaint::new("a key part is a path such as `msg.order_no`, or text in quotes"));
+                self.refuse(
+                    range.clone(),
+                    Complaint::new("a key part is a path such as `msg.order_no`, or text in quotes"),
+                );
                 Err(Refused)
             }
         }
@@ -282,8 +301,10 @@ impl Grammar<'_> {
                 return Err(Refused);
             }
             if at < range.end && self.lexemes.is(at, '!') {
-                let complaint = Complaint::new(format!("`{written}!` hides its parts from the checks, and Debug text is not stable between versions"))
-                    .help("join the parts themselves: `msg.order_no + \":\" + msg.status`");
+                let complaint = Complaint::new(format!(
+                    "`{written}!` hides its parts from the checks, and Debug text is not stable between versions"
+                ))
+                .help("join the parts themselves: `msg.order_no + \":\" + msg.status`");
                 self.refuse(range.clone(), complaint);
                 return Err(Refused);
             }
@@ -301,13 +322,19 @@ impl Grammar<'_> {
     }
 
     /// `.field`, `.0` or `.accessor()`.
-    fn step(&mut self, at: usize, range: &Range<usize>, expression: &mut TokenStream) -> Result<(Step, usize), Refused> {
+    fn step(
+        &mut self,
+        at: usize,
+        range: &Range<usize>,
+        expression: &mut TokenStream,
+    ) -> Result<(Step, usize), Refused> {
         if !self.lexemes.is(at, '.') {
             let complaint = match self.lexemes.kind(at) {
                 Some(Kind::Open('[', _)) => Complaint::new("an index can be out of bounds and panic before the claim")
                     .help("add an accessor method that returns the value, or an `Option` with `?` at its end"),
                 Some(Kind::Name) if self.lexemes.get(at).is_some_and(|lexeme| lexeme.written == "as") => {
-                    Complaint::new("a cast can make different values equal").help("use the value itself, or an accessor method")
+                    Complaint::new("a cast can make different values equal")
+                        .help("use the value itself, or an accessor method")
                 }
                 _ => Complaint::new("expected `+` between key parts"),
             };
@@ -316,7 +343,11 @@ impl Grammar<'_> {
         }
         let dot = self.inner_dot(at);
         let next = at + 1;
-        let name = self.lexemes.get(next).filter(|_| next < range.end).map(|lexeme| (lexeme.kind.clone(), lexeme.written.clone()));
+        let name = self
+            .lexemes
+            .get(next)
+            .filter(|_| next < range.end)
+            .map(|lexeme| (lexeme.kind.clone(), lexeme.written.clone()));
         match name {
             Some((Kind::Name, name)) => {
                 let ident = self.lexemes.ident(next, self.lexemes.inner_span(next));
@@ -326,13 +357,15 @@ impl Grammar<'_> {
                     return Ok((Step::Field(name), next + 1));
                 };
                 let close = *close;
-                if close != next + 2 {
-                    let complaint = Complaint::new(format!("`{name}` is called with arguments: only accessors without arguments can be checked"))
-                        .help("add an accessor method without arguments, or compute the value before and pass it as a parameter");
+                if let Some(complaint) = names::method(&name) {
                     self.refuse(range.clone(), complaint);
                     return Err(Refused);
                 }
-                if let Some(complaint) = names::method(&name) {
+                if close != next + 2 {
+                    let complaint = Complaint::new(format!(
+                        "`{name}` is called with arguments, and only plain accessors can be checked"
+                    ))
+                    .help("add an accessor method without arguments, or pass the value as a parameter");
                     self.refuse(range.clone(), complaint);
                     return Err(Refused);
                 }

@@ -92,8 +92,8 @@ impl Lexemes {
         }
     }
 
-    /// The span for everything after the root. In a literal it must not look like the user's own token: rustc would otherwise
-    /// suggest to overwrite the whole literal with a field of a similar name.
+    /// The span for everything after the root. In a literal it must not look like the user's own token: rustc would
+    /// otherwise suggest to overwrite the whole literal with a field of a similar name.
     pub(crate) fn inner_span(&self, index: usize) -> Span {
         match &self.literal {
             Some(literal) => Span::mixed_site().located_at(literal.span()),
@@ -186,7 +186,8 @@ fn delimiters(group: &Group) -> (char, char) {
     }
 }
 
-/// A string literal: `"msg.order_no + ':' + msg.status"`. Text stands in single or double quotes; a doubled quote is the quote itself.
+/// A string literal: `"msg.order_no + ':' + msg.status"`. Text stands in single or double quotes; a doubled quote is
+/// the quote itself.
 pub(crate) fn string(literal: &LitStr) -> syn::Result<Lexemes> {
     let value = literal.value();
     let fail = |at: Range<usize>, reason: &str, help: &str| {
@@ -208,7 +209,13 @@ pub(crate) fn string(literal: &LitStr) -> syn::Result<Lexemes> {
                     end = start + length;
                     Kind::Text(text)
                 }
-                None => return fail(start..value.len(), "this text has no closing quote", "close it with the same quote; two quotes inside stand for one"),
+                None => {
+                    return fail(
+                        start..value.len(),
+                        "this text has no closing quote",
+                        "close it with the same quote; two quotes inside stand for one",
+                    );
+                }
             },
             _ if first.is_alphabetic() || first == '_' => {
                 let raw = if rest.starts_with("r#") { 2 } else { 0 };
@@ -225,7 +232,9 @@ pub(crate) fn string(literal: &LitStr) -> syn::Result<Lexemes> {
             }
             ')' | ']' | '}' => {
                 let opening = open.pop();
-                let matching = |index: &usize| matches!((list[*index].written.as_str(), first), ("(", ')') | ("[", ']') | ("{", '}'));
+                let matching = |index: &usize| {
+                    matches!((list[*index].written.as_str(), first), ("(", ')') | ("[", ']') | ("{", '}'))
+                };
                 let Some(opening) = opening.filter(matching) else {
                     return fail(start..end, "this closes nothing", "each bracket needs its partner");
                 };

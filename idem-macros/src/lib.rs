@@ -9,7 +9,7 @@ mod lex;
 mod model;
 mod names;
 mod parse;
-mod tokens;
+mod syntax;
 
 #[cfg(test)]
 mod golden;
@@ -18,6 +18,7 @@ mod refusals;
 
 use proc_macro::TokenStream;
 use proc_macro2::TokenStream as Tokens;
+use quote::{ToTokens as _, quote};
 
 use crate::check::Checked;
 use crate::errors::{Complaint, Errors};
@@ -45,9 +46,9 @@ use crate::errors::{Complaint, Errors};
 /// }
 /// ```
 ///
-/// The body's connection is inside the transaction that holds the claim. An `Err` from the body takes the claim back together with the
-/// body's writes, so that the next delivery runs again. The function's result is `Result<Outcome<T>, idem_runtime::Error<E>>` for a body
-/// that returns `Result<T, E>`; nothing is demanded of `E`.
+/// The body's connection is inside the transaction that holds the claim. An `Err` from the body takes the claim back
+/// together with the body's writes, so that the next delivery runs again. The function's result is `Result<Outcome<T>,
+/// idem_runtime::Error<E>>` for a body that returns `Result<T, E>`; nothing is demanded of `E`.
 ///
 /// `cargo expand` shows the protocol in plain calls: key, claim, body, commit or roll back.
 ///
@@ -65,16 +66,17 @@ use crate::errors::{Complaint, Errors};
 /// | `allow(rule(part), reason = "..")` | excuses one part from one rule; see below |
 /// | `crate = path` | where idem-runtime is, when this crate reaches it under another name |
 ///
-/// All of them can be written as strings, for people who come from annotation languages: `key = "msg.a + ':' + msg.b", store = "db"`. In a
-/// string, text stands in single quotes and may have any length; two quotes stand for one. Bare tokens give exact error positions, rename
-/// and go-to-definition.
+/// All of them can be written as strings, for people who come from annotation languages: `key = "msg.a + ':' + msg.b",
+/// store = "db"`. In a string, text stands in single quotes and may have any length; two quotes stand for one. Bare
+/// tokens give exact error positions, rename and go-to-definition.
 ///
 /// # Keys
 ///
-/// Parts are joined by `+`. A part is a path that starts at a parameter, at a variable in a parameter's pattern, or at `self`; it goes on
-/// with fields, tuple indexes and accessors without arguments: `msg.order_no()`, `msg.pair.0`, `self.tenant`. Text in quotes and constants
-/// (`Self::KIND`, `crate::KIND`, `KIND`) keep parts apart. A `?` at the end of a part means that the value is required at run time:
-/// when it is missing the call fails with a permanent error, and nothing runs.
+/// Parts are joined by `+`. A part is a path that starts at a parameter, at a variable in a parameter's pattern, or at
+/// `self`; it goes on with fields, tuple indexes and accessors without arguments: `msg.order_no()`, `msg.pair.0`,
+/// `self.tenant`. Text in quotes and constants (`Self::KIND`, `crate::KIND`, `KIND`) keep parts apart. A `?` at the end
+/// of a part means that the value is required at run time: when it is missing the call fails with a permanent error,
+/// and nothing runs.
 ///
 /// # What is refused, and why
 ///
@@ -91,8 +93,8 @@ use crate::errors::{Complaint, Errors};
 /// | `now()`, `new_v4()` and the like | a new value on every delivery | a part of the message |
 /// | `format!` and other macros, calls with arguments, indexes, casts | they hide or change what identifies the action, or panic | an accessor method |
 ///
-/// Names are compared whole and only at the end of a path: `contract_offset_no` is a fine part. Where a suspicious part is stable after all, say
-/// so where the reviewer sees it:
+/// Names are compared whole and only at the end of a path: `contract_offset_no` is a fine part. Where a suspicious part
+/// is stable after all, say so where the reviewer sees it:
 ///
 /// ```text
 /// #[idempotent(
@@ -106,9 +108,10 @@ use crate::errors::{Complaint, Errors};
 ///
 /// # Where it stands
 ///
-/// On an `async fn` with a body that returns a `Result` (or an alias of one): free functions, methods, associated functions, generic ones,
-/// and native `async fn` in trait implementations whose trait is declared with `&Store<C>` and `Handled<R>`. `#[async_trait]` rewrites the
-/// function before this attribute sees it: put the attribute on an inherent method and call that.
+/// On an `async fn` with a body that returns a `Result` (or an alias of one): free functions, methods, associated
+/// functions, generic ones, and native `async fn` in trait implementations whose trait is declared with `&Store<C>` and
+/// `Handled<R>`. `#[async_trait]` rewrites the function before this attribute sees it: put the attribute on an inherent
+/// method and call that.
 ///
 /// Other attributes, such as `#[tracing::instrument(skip_all)]`, work above and below.
 #[proc_macro_attribute]
@@ -133,12 +136,12 @@ pub fn idempotent(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// }
 /// ```
 ///
-/// A newtype has one field beside any `PhantomData`, and the risk of that field's type: a newtype over `Uuid` is refused as a part just as
-/// `Uuid` is. An enum has variants without data. Its texts are stored: a renamed variant would make old records unknown, so give a
-/// variant its old text when you rename it.
+/// A newtype has one field beside any `PhantomData`, and the risk of that field's type: a newtype over `Uuid` is
+/// refused as a part just as `Uuid` is. An enum has variants without data. Its texts are stored: a renamed variant
+/// would make old records unknown, so give a variant its old text when you rename it.
 ///
-/// Refused, each with the reason: structs with several fields (join the fields in the key), variants with data (their data would be left out),
-/// enums without variants, two variants with the same text, unions.
+/// Refused, each with the reason: structs with several fields (join the fields in the key), variants with data (their
+/// data would be left out), enums without variants, two variants with the same text, unions.
 ///
 /// `#[key_part(crate = path)]` on the type names idem-runtime when this crate reaches it under another name.
 #[proc_macro_derive(KeyPart, attributes(key_part))]
@@ -154,21 +157,26 @@ fn expand_attribute(arguments: Tokens, item: Tokens) -> Tokens {
         parse::Item::Function(function) => match check::handler(arguments, *function, &mut errors) {
             Checked::Sound(handler) => expand::handler(&handler),
             Checked::Refused(refused) => expand::refused(&refused),
-            Checked::Foreign(item) => expand::untouched(&item),
+            // Left as it is, so that only the refusal is reported.
+            Checked::Foreign(item) => item.into_token_stream(),
         },
         // What the attribute stands on is wrong, so what it says does not matter.
         parse::Item::Declaration(item) => {
-            errors.replace(Complaint::new("a trait's method without a body has nothing to run once").help(parse::PLACE).on(&item.sig.ident));
+            errors.replace(
+                Complaint::new("a trait's method without a body has nothing to run once")
+                    .help(parse::PLACE)
+                    .on(&item.sig.ident),
+            );
             let connection = check::likely_connection(&arguments, &item.sig.inputs);
             expand::declaration(&item, &model::Runtime::new(arguments.krate), connection.as_ref())
         }
         parse::Item::Other { item, reason } => {
             errors.replace(reason);
-            expand::untouched(&item)
+            item
         }
     };
     let errors = errors.finish();
-    quote::quote!(#expansion #errors)
+    quote!(#expansion #errors)
 }
 
 fn expand_derive(input: Tokens) -> Tokens {

@@ -1,5 +1,5 @@
-//! What a name gives away. The lists are short on purpose, and only a whole last name matches: a sound key must never be stopped
-//! because `offset` happens to stand inside `contract_offset_no`.
+//! What a name gives away. The lists are short on purpose, and only a whole last name matches: a sound key must never
+//! be stopped because `offset` happens to stand inside `contract_offset_no`.
 
 use crate::errors::Complaint;
 
@@ -42,7 +42,9 @@ impl Rule {
     const fn suspicion(self) -> &'static str {
         match self {
             Self::Time => "a point in time: it differs on every send, so a repeat would not be recognised",
-            Self::BrokerId => "an id that the broker assigned: it names a delivery, and the same action sent again gets another one",
+            Self::BrokerId => {
+                "an id that the broker assigned: it names a delivery, and the same action sent again gets another one"
+            }
             Self::Random => "a random identifier: it differs on every send, so a repeat would not be recognised",
             // Null and float are never judged by name.
             Self::Null => "a value that can be missing",
@@ -52,28 +54,118 @@ impl Rule {
 }
 
 const TIME: &[&str] = &[
-    "timestamp", "ts", "now", "datetime", "created_at", "updated_at", "modified_at", "sent_at", "received_at", "published_at", "produced_at",
-    "event_time", "send_time", "sent_time", "create_time", "created_time", "update_time", "updated_time", "receive_time", "gmt_create",
-    "gmt_modified", "born_timestamp", "store_timestamp", "timestamp_millis", "timestamp_micros", "timestamp_nanos", "unix_timestamp",
-    "create_timestamp", "created_timestamp", "message_timestamp", "epoch_millis", "millis_since_epoch",
+    "timestamp",
+    "ts",
+    "now",
+    "datetime",
+    "created_at",
+    "updated_at",
+    "modified_at",
+    "sent_at",
+    "received_at",
+    "published_at",
+    "produced_at",
+    "event_time",
+    "send_time",
+    "sent_time",
+    "create_time",
+    "created_time",
+    "update_time",
+    "updated_time",
+    "receive_time",
+    "gmt_create",
+    "gmt_modified",
+    "born_timestamp",
+    "store_timestamp",
+    "timestamp_millis",
+    "timestamp_micros",
+    "timestamp_nanos",
+    "unix_timestamp",
+    "create_timestamp",
+    "created_timestamp",
+    "message_timestamp",
+    "epoch_millis",
+    "millis_since_epoch",
 ];
 
 const BROKER: &[&str] = &[
-    "offset", "kafka_offset", "queue_offset", "partition_offset", "commit_log_offset", "physical_offset", "delivery_tag", "delivery_id", "msg_id",
-    "message_id", "offset_msg_id", "redelivered", "redelivery_count", "redelivery_counter", "delivery_count", "delivery_attempt",
-    "reconsume_times", "receive_count", "approximate_receive_count", "receipt_handle", "consumer_tag", "ack_id", "lock_token",
-    "stream_sequence", "consumer_sequence", "retry_count",
+    "offset",
+    "kafka_offset",
+    "queue_offset",
+    "partition_offset",
+    "commit_log_offset",
+    "physical_offset",
+    "delivery_tag",
+    "delivery_id",
+    "msg_id",
+    "message_id",
+    "offset_msg_id",
+    "redelivered",
+    "redelivery_count",
+    "redelivery_counter",
+    "delivery_count",
+    "delivery_attempt",
+    "reconsume_times",
+    "receive_count",
+    "approximate_receive_count",
+    "receipt_handle",
+    "consumer_tag",
+    "ack_id",
+    "lock_token",
+    "stream_sequence",
+    "consumer_sequence",
+    "retry_count",
 ];
 
-const RANDOM: &[&str] =
-    &["uuid", "guid", "ulid", "ksuid", "nanoid", "nonce", "nonce_str", "random", "rand", "trace_id", "span_id", "traceparent", "request_id"];
+const RANDOM: &[&str] = &[
+    "uuid",
+    "guid",
+    "ulid",
+    "ksuid",
+    "nanoid",
+    "nonce",
+    "nonce_str",
+    "random",
+    "rand",
+    "trace_id",
+    "span_id",
+    "traceparent",
+    "request_id",
+];
 
 /// Functions and methods that read a clock.
 const CLOCKS: &[&str] = &["now", "now_utc", "now_local", "now_v7", "elapsed", "today"];
 
 /// Functions and methods that make a new value each time.
-const SOURCES: &[&str] =
-    &["new_v1", "new_v4", "new_v6", "new_v7", "random", "rand", "gen", "generate", "nanoid", "next_u32", "next_u64", "next_id", "fastrand"];
+const SOURCES: &[&str] = &[
+    "new_v1", "new_v4", "new_v6", "new_v7", "random", "rand", "gen", "generate", "nanoid", "next_u32", "next_u64",
+    "next_id", "fastrand",
+];
+
+/// Accessors that give the same value in another form: what stands before them says what it is.
+const CONVERSIONS: &[&str] = &[
+    "as_bytes",
+    "as_deref",
+    "as_ref",
+    "as_str",
+    "borrow",
+    "clone",
+    "cloned",
+    "copied",
+    "deref",
+    "get",
+    "inner",
+    "into",
+    "into_inner",
+    "to_owned",
+    "to_string",
+    "trim",
+    "value",
+];
+
+pub(crate) fn is_conversion(method: &str) -> bool {
+    CONVERSIONS.contains(&method)
+}
 
 /// The rule that a part's last name falls under.
 pub(crate) fn suspect(name: &str) -> Option<Rule> {
@@ -111,7 +203,7 @@ pub(crate) fn method(name: &str) -> Option<Complaint> {
             Complaint::new(format!("`{name}()` panics when the value is missing"))
                 .help("end the part with `?` instead: a missing value then fails this message and nothing runs"),
         ),
-        "unwrap_or_default" => Some(
+        "unwrap_or" | "unwrap_or_else" | "unwrap_or_default" | "map_or" | "map_or_else" => Some(
             Complaint::new("with a default, all messages whose value is missing would share one key")
                 .help("end the part with `?` instead: a missing value then fails this message and nothing runs"),
         ),
@@ -122,10 +214,12 @@ pub(crate) fn method(name: &str) -> Option<Complaint> {
 /// A function call as a key part: refused with the most telling reason.
 pub(crate) fn called(path: &str, last: &str) -> Complaint {
     if CLOCKS.contains(&last) {
-        Complaint::new(format!("`{path}()` reads a clock: the key would differ on every delivery, so a repeat would not be recognised"))
-            .help("use the number the business already has, such as the order or payment number")
-    } else if SOURCES.contains(&last) || (last == "new" && path.to_lowercase().contains("lid::")) {
-        Complaint::new(format!("`{path}()` makes a new value each time: the key would differ on every delivery, so a repeat would not be recognised"))
+        Complaint::new(format!(
+            "`{path}()` reads a clock: it differs on every delivery, so a repeat would not be recognised"
+        ))
+        .help("use the number the business already has, such as the order or payment number")
+    } else if SOURCES.contains(&last) || path.to_lowercase().ends_with("ulid::new") {
+        Complaint::new(format!("`{path}()` makes a new value each time, so a repeat would not be recognised"))
             .help("use the number the business already has, such as the order or payment number")
     } else {
         Complaint::new(format!("`{path}(..)` is a call: a key part is read from the message, not computed"))
@@ -149,8 +243,21 @@ mod tests {
     #[test]
     fn business_names_that_only_contain_such_a_word_pass() {
         for name in [
-            "contract_offset_no", "timestamp_batch_no", "uuid_registry_code", "order_no", "paid_at_branch", "nonce_policy_no", "delivery_no",
-            "request_no", "message_kind", "offset_account", "trace_code", "ts_code", "now_serving_no", "random_audit_no", "settlement_date",
+            "contract_offset_no",
+            "timestamp_batch_no",
+            "uuid_registry_code",
+            "order_no",
+            "paid_at_branch",
+            "nonce_policy_no",
+            "delivery_no",
+            "request_no",
+            "message_kind",
+            "offset_account",
+            "trace_code",
+            "ts_code",
+            "now_serving_no",
+            "random_audit_no",
+            "settlement_date",
         ] {
             assert_eq!(suspect(name), None, "{name}");
         }

@@ -82,7 +82,8 @@ fn one(argument: Vec<TokenTree>, arguments: &mut Arguments, errors: &mut Errors)
     };
     let word = name.to_string();
     if !ARGUMENTS.contains(&word.as_str()) {
-        let mut complaint = Complaint::new(format!("unknown argument `{word}`; the arguments are {}", listed(ARGUMENTS)));
+        let mut complaint =
+            Complaint::new(format!("unknown argument `{word}`; the arguments are {}", listed(ARGUMENTS)));
         if let Some(meant) = did_you_mean(&word, ARGUMENTS) {
             complaint = complaint.help(format!("did you mean `{meant}`?"));
             arguments.meant.push(meant.to_owned());
@@ -113,7 +114,9 @@ fn one(argument: Vec<TokenTree>, arguments: &mut Arguments, errors: &mut Errors)
     }
     let value: TokenStream = tokens.collect();
     if value.is_empty() {
-        errors.push(Complaint::new(format!("`{word}` has no value")).help(format!("write `{word} = ..`")).span(name.span()));
+        errors.push(
+            Complaint::new(format!("`{word}` has no value")).help(format!("write `{word} = ..`")).span(name.span()),
+        );
         return;
     }
     match word.as_str() {
@@ -147,9 +150,9 @@ fn string(value: &TokenStream) -> Option<LitStr> {
 fn written(value: TokenStream) -> syn::Result<Written> {
     match string(&value) {
         Some(literal) => {
-            let expr = literal.parse().map_err(|error| {
-                Complaint::new(format!("this is no expression: {error}")).on(&literal)
-            })?;
+            let expr = literal
+                .parse()
+                .map_err(|error| Complaint::new(format!("this is no expression: {error}")).on(&literal))?;
             let at = 0..literal.value().len();
             Ok(Written { expr, place: Place::Literal { literal, at } })
         }
@@ -158,7 +161,8 @@ fn written(value: TokenStream) -> syn::Result<Written> {
 }
 
 fn scope(value: TokenStream) -> syn::Result<LitStr> {
-    let complaint = Complaint::new("the scope is text that names this handler for ever").help("write `scope = \"payment.callback\"`");
+    let complaint = Complaint::new("the scope is text that names this handler for ever")
+        .help("write `scope = \"payment.callback\"`");
     match string(&value) {
         Some(literal) if !literal.value().trim().is_empty() => Ok(literal),
         _ => Err(complaint.on(value)),
@@ -171,13 +175,17 @@ fn path(value: TokenStream) -> syn::Result<Path> {
         None => Path::parse_mod_style.parse2(value.clone()),
     };
     parsed.map_err(|_| {
-        Complaint::new("`crate` is the path under which this crate reaches idem-runtime").help("write `crate = ::my_facade::idem`").on(value)
+        Complaint::new("`crate` is the path under which this crate reaches idem-runtime")
+            .help("write `crate = ::my_facade::idem`")
+            .on(value)
     })
 }
 
 fn retry(value: &TokenStream) -> syn::Result<LitInt> {
     let wrong = || {
-        Complaint::new("`retry` is how often the unit may run again, a whole number from 1").help("write `retry = 3`").on(value)
+        Complaint::new("`retry` is how often the unit may run again, a whole number from 1")
+            .help("write `retry = 3`")
+            .on(value)
     };
     match syn::parse2(value.clone()) {
         Ok(Expr::Lit(ExprLit { lit: Lit::Int(number), .. }))
@@ -199,10 +207,14 @@ fn allow(tokens: TokenStream, span: Span, arguments: &mut Arguments, errors: &mu
             [TokenTree::Ident(word), TokenTree::Group(part)] if part.delimiter() == Delimiter::Parenthesis => {
                 grants.push((word.clone(), part.stream(), Place::Tokens(all)));
             }
-            [TokenTree::Ident(word), TokenTree::Punct(equals), TokenTree::Literal(text)] if word == "reason" && equals.as_char() == '=' => {
+            [TokenTree::Ident(word), TokenTree::Punct(equals), TokenTree::Literal(text)]
+                if word == "reason" && equals.as_char() == '=' =>
+            {
                 reason = Some(text.clone());
             }
-            _ => errors.push(Complaint::new("expected a rule and a part, or the reason").help(format!("write `{example}`")).on(all)),
+            _ => errors.push(
+                Complaint::new("expected a rule and a part, or the reason").help(format!("write `{example}`")).on(all),
+            ),
         }
     }
     if grants.is_empty() {
@@ -210,7 +222,8 @@ fn allow(tokens: TokenStream, span: Span, arguments: &mut Arguments, errors: &mu
     }
     match reason {
         None => {
-            let complaint = Complaint::new("`allow` needs a written reason").help("add `reason = \"why this part is the same on every delivery\"`");
+            let complaint = Complaint::new("`allow` needs a written reason")
+                .help("add `reason = \"why this part is the same on every delivery\"`");
             errors.push(complaint.span(span));
         }
         Some(text) => {
@@ -232,7 +245,11 @@ fn allow(tokens: TokenStream, span: Span, arguments: &mut Arguments, errors: &mu
             continue;
         };
         if part.is_empty() {
-            errors.push(Complaint::new(format!("`{written}(..)` names no part")).help(format!("write `{example}`")).span(word.span()));
+            errors.push(
+                Complaint::new(format!("`{written}(..)` names no part"))
+                    .help(format!("write `{example}`"))
+                    .span(word.span()),
+            );
             continue;
         }
         if let Some(part) = lexemes(part, errors).and_then(|lexemes| key::parse_one(&lexemes, errors)) {
@@ -251,11 +268,15 @@ pub(crate) enum Item {
     Function(Box<ItemFn>),
     /// A trait's method without a body.
     Declaration(Box<TraitItemFn>),
-    Other { item: TokenStream, reason: syn::Error },
+    Other {
+        item: TokenStream,
+        reason: syn::Error,
+    },
 }
 
 /// Where the attribute belongs.
-pub(crate) const PLACE: &str = "put `#[idempotent]` on an `async fn` with a body: a free function, or a method in an `impl` block";
+pub(crate) const PLACE: &str =
+    "put `#[idempotent]` on an `async fn` with a body: a free function, or a method in an `impl` block";
 
 pub(crate) fn item(tokens: TokenStream) -> Item {
     let error = match syn::parse2(tokens.clone()) {

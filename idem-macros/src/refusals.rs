@@ -36,7 +36,8 @@ fn both(key: &str) -> [String; 2] {
 fn key_is_refused(key: &str, reasons: &[&str]) {
     for arguments in both(key) {
         let errors = errors_of(&arguments, SOUND);
-        let matching = errors.len() == reasons.len() && errors.iter().zip(reasons).all(|(error, reason)| error.contains(reason));
+        let matching =
+            errors.len() == reasons.len() && errors.iter().zip(reasons).all(|(error, reason)| error.contains(reason));
         assert!(matching, "{arguments}\n{errors:#?}");
     }
 }
@@ -82,8 +83,16 @@ fn names_that_give_the_value_away() {
     key_is_refused("msg.head.offset", &["`msg.head.offset` looks like an id that the broker assigned"]);
     key_is_refused("msg.delivery_tag()", &["`msg.delivery_tag()` looks like an id that the broker assigned"]);
     key_is_refused("(msg.uuid)?", &["`msg.uuid` looks like a random identifier"]);
+    key_is_refused("msg.created_at.to_string()", &["`msg.created_at.to_string()` looks like a point in time"]);
+    key_is_refused("msg.offset.0", &["`msg.offset.0` looks like an id that the broker assigned"]);
     key_is_refused(r#"msg.msgId + ":" + msg.nonce"#, &["`msg.msgId` looks like", "`msg.nonce` looks like"]);
-    for sound in ["msg.contract_offset_no", "msg.timestamp_batch_no", "msg.uuid_registry_code", "msg.offset.account", "msg.created_at.order_no"] {
+    for sound in [
+        "msg.contract_offset_no",
+        "msg.timestamp_batch_no",
+        "msg.uuid_registry_code",
+        "msg.offset.account",
+        "msg.created_at.order_no",
+    ] {
         key_is_accepted(sound);
     }
 }
@@ -99,6 +108,7 @@ fn values_that_are_computed_and_not_read() {
     key_is_refused("format!(msg.no)", &["`format!` hides its parts"]);
     key_is_refused("msg.header(1)", &["`header` is called with arguments"]);
     key_is_refused("msg.no.unwrap()", &["`unwrap()` panics when the value is missing"]);
+    key_is_refused("msg.no.unwrap_or(0)", &["all messages whose value is missing would share one key"]);
     key_is_refused("msg.no.unwrap_or_default()", &["all messages whose value is missing would share one key"]);
     key_is_refused("msg.lines[0]", &["an index can be out of bounds"]);
     key_is_refused("msg.no as u8", &["a cast can make different values equal"]);
@@ -125,8 +135,20 @@ fn slips_of_the_pen() {
 #[test]
 fn every_shape_of_a_sound_part() {
     for sound in [
-        "msg", "msg.no", "msg.pair.0", "msg.pair.0.1", "msg.order_no()", "msg.order_no().as_str()", "(msg.no)", "(msg.head).no", "&msg.no", "*msg.no",
-        "msg.r#type", "msg.no?", "msg.no()?", "msg.id.to_string()",
+        "msg",
+        "msg.no",
+        "msg.pair.0",
+        "msg.pair.0.1",
+        "msg.order_no()",
+        "msg.order_no().as_str()",
+        "(msg.no)",
+        "(msg.head).no",
+        "&msg.no",
+        "*msg.no",
+        "msg.r#type",
+        "msg.no?",
+        "msg.no()?",
+        "msg.id.to_string()",
     ] {
         key_is_accepted(sound);
     }
@@ -143,7 +165,10 @@ fn an_allow_needs_a_rule_a_part_of_the_key_and_a_reason() {
     refused(&with(r#"random(msg.request_id), reason = "ok""#), SOUND, "the reason must be a sentence");
     refused(&with(r#"random(msg.request_id), reason = "          ok""#), SOUND, "the reason must be a sentence");
     let errors = errors_of(&with(r#"rondom(msg.request_id), reason = "made once per submission""#), SOUND);
-    assert!(errors[0].contains("unknown rule `rondom`; the rules are `null`, `random`, `time`, `float`, `broker_id`"), "{errors:?}");
+    assert!(
+        errors[0].contains("unknown rule `rondom`; the rules are `null`, `random`, `time`, `float`, `broker_id`"),
+        "{errors:?}"
+    );
     let errors = errors_of(&with(r#"random(msg.no), reason = "made once per submission""#), SOUND);
     assert!(errors.iter().any(|error| error.contains("`msg.no`, which is no part of the key")), "{errors:?}");
     refused(
@@ -152,7 +177,11 @@ fn an_allow_needs_a_rule_a_part_of_the_key_and_a_reason() {
         "`random` is already allowed",
     );
     // The wrong rule excuses nothing.
-    refused(&with(r#"time(msg.request_id), reason = "made once per submission""#), SOUND, "looks like a random identifier");
+    refused(
+        &with(r#"time(msg.request_id), reason = "made once per submission""#),
+        SOUND,
+        "looks like a random identifier",
+    );
 }
 
 #[test]
@@ -166,8 +195,17 @@ fn arguments() {
     refused("key = msg.no, store = db, crate = \"a b\"", SOUND, "`crate` is the path");
     refused("key = msg.no, store = db, delivery", SOUND, "expected `delivery = ..`");
     refused("key = msg.no, store = db, 3", SOUND, "expected an argument");
-    assert_eq!(errors_of("key = msg.no, store = db, retry = 3, scope = \"a\", crate = ::a::b, delivery = msg.id, record = msg,", SOUND), [""; 0]);
-    assert_eq!(errors_of("key = msg.no, store = \"db\", crate = \"a::b\", delivery = \"msg.id\", record = \"msg\"", SOUND), [""; 0]);
+    assert_eq!(
+        errors_of(
+            "key = msg.no, store = db, retry = 3, scope = \"a\", crate = ::a::b, delivery = msg.id, record = msg,",
+            SOUND
+        ),
+        [""; 0]
+    );
+    assert_eq!(
+        errors_of("key = msg.no, store = \"db\", crate = \"a::b\", delivery = \"msg.id\", record = \"msg\"", SOUND),
+        [""; 0]
+    );
 }
 
 #[test]
@@ -187,7 +225,10 @@ fn the_store_and_its_parameter() {
     refused(arguments, &with("&PgPool"), "a pool hands out other connections");
     refused(arguments, &with("&mut Transaction<'_, Postgres>"), "the unit owns the transaction");
     refused(arguments, &with("&mut String"), "`String` is no database connection");
-    assert_eq!(errors_of("key = msg.no, store = self.store, tx = db", &SOUND.replace("db:", "&self, mut db:")), [""; 0]);
+    assert_eq!(
+        errors_of("key = msg.no, store = self.store, tx = db", &SOUND.replace("db:", "&self, mut db:")),
+        [""; 0]
+    );
 }
 
 #[test]
@@ -201,7 +242,11 @@ fn the_function() {
     refused(arguments, &returning("()"), "must return a `Result`, not `()`");
     refused(arguments, &returning("Option<u8>"), "must return a `Result`, not `Option<u8>`");
     refused(arguments, &returning("Result<impl Sized, E>"), "`impl Trait` cannot stand here");
-    refused(arguments, &SOUND.replace("async ", "").replace("Result<(), PayError>", "Pin<Box<dyn Future<Output = R>>>"), "already rewritten");
+    refused(
+        arguments,
+        &SOUND.replace("async ", "").replace("Result<(), PayError>", "Pin<Box<dyn Future<Output = R>>>"),
+        "already rewritten",
+    );
     refused(arguments, &SOUND.replace("{ db.pay(msg).await }", ";"), "a trait's method without a body");
     refused(arguments, "struct Pay;", "cannot stand on a struct");
     refused(arguments, "impl Pay { }", "cannot stand on a whole `impl` block");
@@ -214,16 +259,34 @@ fn the_function() {
 
 #[test]
 fn all_mistakes_are_reported_in_one_run() {
-    let errors = errors_of("key = msg.a + msg.offset, store = bd, retyr = 3", "async fn pay(db: &mut PgConnection, msg: &Msg) -> u8 { 1 }");
+    let errors = errors_of(
+        "key = msg.a + msg.offset, store = bd, retyr = 3",
+        "async fn pay(db: &mut PgConnection, msg: &Msg) -> u8 { 1 }",
+    );
     assert_eq!(errors.len(), 5, "{errors:#?}");
 }
 
 #[test]
 fn the_string_form_shows_the_place() {
-    let expansion = crate::expand_attribute(r#"key = "msg.a + ':' + msg.offset", store = db"#.parse().unwrap(), SOUND.parse().unwrap());
+    let expansion = crate::expand_attribute(
+        r#"key = "msg.a + ':' + msg.offset", store = db"#.parse().unwrap(),
+        SOUND.parse().unwrap(),
+    );
     let mut messages = Vec::new();
     collect(expansion, &mut messages);
     assert!(messages[0].contains("\n    msg.a + ':' + msg.offset\n                  ^^^^^^^^^^\n"), "{}", messages[0]);
+}
+
+#[test]
+fn the_way_out_names_the_database_that_was_meant() {
+    let item = SOUND.replace("&mut PgConnection", "&SqlitePool");
+    let mut messages = Vec::new();
+    collect(crate::expand_attribute("key = msg.no, store = db".parse().unwrap(), item.parse().unwrap()), &mut messages);
+    assert!(
+        messages[0].contains("write `db: &mut SqliteConnection`: callers pass a `&SqliteStore`"),
+        "{}",
+        messages[0]
+    );
 }
 
 #[test]
@@ -246,6 +309,8 @@ fn derive() {
     refused("#[key_part(text = \"a\")] enum E { A }", "`text` belongs on a variant");
     refused("struct S(#[key_part(text = \"a\")] u8);", "`text` belongs on the variants");
     refused("#[key_part(crate = a, crate = b)] struct S(u8);", "`crate` stands here twice");
-    let accepted = crate::expand_derive("#[key_part(crate = \"a::b\")] struct S { value: u8, of: PhantomData<()> }".parse().unwrap());
+    let accepted = crate::expand_derive(
+        "#[key_part(crate = \"a::b\")] struct S { value: u8, of: PhantomData<()> }".parse().unwrap(),
+    );
     assert!(accepted.to_string().contains("a :: b :: KeyPart for S"));
 }

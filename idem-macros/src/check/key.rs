@@ -1,0 +1,214 @@
+//! The key's rules, one function each.
+
+use proc_macro2::{Ident, Span};
+use syn::ItemFn;
+use syn::ext::IdentExt as _;
+
+use crate::errors::{Complaint, Errors, did_you_mean};
+use crate::key::{Content, Key, Part, Root, Value};
+use crate::model::{Connection, KeyPart, NamedPart};
+use crate::names;
+use crate::parse::{Allow, listed};
+use crate::syntax::parameters;
+
+pub(super) fn key_parts(
+    key: &Key,
+    allows: &[Allow],
+    item: &ItemFn,
+    connection: Option<&Connection>,
+    errors: &mut Errors,
+) -> Vec<KeyPart> {
+    let names = parameters(item);
+    if key.parts.is_empty() {
+        let complaint = Complaint::new("the key is empty, so all messages would be one action");
+        errors.push(
+            complaint.help("write `key = msg.order_no`, with the number that the business already has").at(&key.place),
+        );
+    }
+    let judged: Vec<Judged> = key.parts.iter().map(|part| judge(part, &names)).collect();
+    for (part, judged) in key.parts.iter().zip(&judged) {
+        check_root(part, *judged, &names, connection, errors);
+        check_text(part, errors);
+        check_required(part, *judged, errors);
+        check_name(part, *judged, allows, errors);
+    }
+    check_constant(key, &judged, errors);
+    check_separators(key, &judged, errors);
+    check_repeats(key, errors);
+    check_allows(key, allows, errors);
+    let mut markers = Vec::new();
+    key.parts.iter().filter_map(|part| key_part(part, key, allows, item, &mut markers)).collect()
+}
+
+/// What a part contributes to the identity.
+#[derive(Clone, Copy, PartialEq)]
+enum Judged {
+    /// Differs from message to message.
+    Value,
+    /// Text or a constant.
+    Constant,
+    /// Starts nowhere or was refused already: says nothing about its neighbours.
+    Unknown,
+}
+
+fn judge(part: &Part, names: &[String]) -> Judged {
+    match &part.content {
+        Content::Text(_) | Content::Value(Value { root: Root::Path, .. }) => Judged::Constant,
+        Content::Value(Value { root: Root::Name(name), .. }) if names.iter().any(|known| name == known) => {
+            Judged::Value
+        }
+        Content::Value(Value { root: Root::Name(name), .. }) if is_constant_name(&name.to_string()) => Judged::Constant,
+        Content::Value(_) | Content::Broken => Judged::Unknown,
+    }
+}
+
+fn is_constant_name(name: &str) -> bool {
+    name != "Self" && name.chars().any(char::is_uppercase) && !name.chars().any(char::is_lowercase)
+}
+
+/// A path starts at a parameter (or a constant), and not at the connection.
+fn check_root(part: &Part, judged: Judged, names: &[String], connection: Option<&Connection>, errors: &mut Errors) {
+    let Content::Value(Value { root: Root::Name(root), .. }) = &part.content else { return };
+    if connection.is_some_and(|connection| connection.name == *root) {
+        let complaint = Complaint::new(format!("`{root}` is the connection, not data of the message"));
+        errors.push(complaint.help("a key starts at another parameter").at(&part.place));
+        return;
+    }
+    if judged != Judged::Unknown {
+        return;
+    }
+    let data =
+        names.iter().map(String::as_str).filter(|name| connection.is_none_or(|connection| connection.name != name));
+    let data: Vec<&str> = data.collect();
+    let written = &part.written;
+    let mut complaint = if root == "self" {
+        Complaint::new(format!("key part `{written}` needs a method: this function has no `self`"))
+    } else {
+        Complaint::new(format!("key part `{written}` does not start at a parameter"))
+    };
+    complaint = match did_you_mean(&root.to_string(), data.iter().copied()) {
+        Some(meant) => complaint.help(format!("did you mean `{meant}`?")),
+        None if data.is_empty() => complaint.help("add the message as a parameter: `msg: &PaymentCallback`"),
+        None => complaint.help(format!("the parameters are {}", listed(data))),
+    };
+    errors.push(complaint.at(&part.place));
+}
+
+/// Text between parts is there to keep them apart.
+fn check_text(part: &Part, errors: &mut Errors) {
+    if matches!(&part.content, Content::Text(text) if text.is_empty()) {
+        let complaint = Complaint::new("empty text keeps nothing apart");
+        errors.push(complaint.help("put a character between the parts, such as `:`").at(&part.place));
+    }
+}
+
+/// `?` is for a value that can be missing.
+fn check_required(part: &Part, judged: Judged, errors: &mut Errors) {
+    let required = matches!(&part.content, Content::Value(Value { required: true, .. }));
+    if required && judged == Judged::Constant {
+        let complaint = Complaint::new(format!("`{}` is a constant and cannot be missing", part.written));
+        errors.push(complaint.help("leave the `?` out").at(&part.place));
+    }
+}
+
+/// A last name that gives away a clock, a broker or a random source, unless the part is excused.
+fn check_name(part: &Part, judged: Judged, allows: &[Allow], errors: &mut Errors) {
+    let Content::Value(value) = &part.content else { return };
+    if judged != Judged::Value {
+        return;
+    }
+    let Some(rule) = value.last_name().as_deref().and_then(names::suspect) else { return };
+    if !allows.iter().any(|allow| allow.rule == rule && allow.part == part.written) {
+        errors.push(names::looks_like(rule, &part.written).at(&part.place));
+    }
+}
+
+/// Constants alone name no action.
+fn check_constant(key: &Key, judged: &[Judged], errors: &mut Errors) {
+    if !key.parts.is_empty() && judged.iter().all(|judged| *judged == Judged::Constant) {
+        let complaint = Complaint::new("this key is the same for every message: it holds only text and constants");
+        errors.push(complaint.help("add what names the action: `msg.order_no`").at(&key.place));
+    }
+}
+
+/// Two values need text between them.
+fn check_separators(key: &Key, judged: &[Judged], errors: &mut Errors) {
+    for (parts, judged) in key.parts.windows(2).zip(judged.windows(2)) {
+        let ([left, right], [Judged::Value, Judged::Value]) = (parts, judged) else { continue };
+        let separator = if key.is_string { "':'" } else { "\":\"" };
+        let (left, written) = (&left.written, &right.written);
+        let complaint = Complaint::new(format!(
+            "`{left}` and `{written}` are joined without text between them: `1` + `23` and `12` + `3` would be one key"
+        ));
+        errors.push(
+            complaint.help(format!("put text between them: `{left} + {separator} + {written}`")).at(&right.place),
+        );
+    }
+}
+
+/// The same part twice adds nothing, and usually another one was meant.
+fn check_repeats(key: &Key, errors: &mut Errors) {
+    for (index, part) in key.parts.iter().enumerate() {
+        let Content::Value(_) = &part.content else { continue };
+        let earlier = &key.parts[..index];
+        if earlier.iter().any(|other| matches!(other.content, Content::Value(_)) && other.written == part.written) {
+            let complaint = Complaint::new(format!("key part `{}` stands here twice", part.written));
+            errors.push(complaint.help("leave one out, or name the part that was meant").at(&part.place));
+        }
+    }
+}
+
+/// An `allow` speaks about a part of this key, once.
+fn check_allows(key: &Key, allows: &[Allow], errors: &mut Errors) {
+    let values = key.parts.iter().filter(|part| matches!(part.content, Content::Value(_)));
+    let known: Vec<&str> = values.map(|part| part.written.as_str()).collect();
+    let whole = key.parts.iter().all(|part| !matches!(part.content, Content::Broken));
+    for (index, allow) in allows.iter().enumerate() {
+        // The part may be one of those that were refused: saying that it is missing would be wrong.
+        if whole && !known.contains(&allow.part.as_str()) {
+            let mut complaint = Complaint::new(format!("`allow` names `{}`, which is no part of the key", allow.part));
+            complaint = match did_you_mean(&allow.part, known.iter().copied()) {
+                Some(meant) => complaint.help(format!("did you mean `{meant}`?")),
+                None => complaint.help(format!("the parts are {}", listed(known.iter().copied()))),
+            };
+            errors.push(complaint.at(&allow.place));
+        } else if allows[..index].iter().any(|other| other.rule == allow.rule && other.part == allow.part) {
+            errors.push(
+                Complaint::new(format!("`{}` is already allowed for `{}`", allow.rule.word(), allow.part))
+                    .at(&allow.place),
+            );
+        }
+    }
+}
+
+fn key_part(part: &Part, key: &Key, allows: &[Allow], item: &ItemFn, markers: &mut Vec<String>) -> Option<KeyPart> {
+    let value = match &part.content {
+        Content::Text(text) => return Some(KeyPart::Text(text.clone())),
+        Content::Value(value) => value,
+        Content::Broken => return None,
+    };
+    let span = Span::mixed_site().located_at(part.place.start());
+    let marker = Ident::new(&marker(&item.sig.ident, &part.written, markers), span);
+    let grants = allows.iter().filter(|allow| allow.part == part.written);
+    Some(KeyPart::Value(NamedPart {
+        marker,
+        expression: value.expression.clone(),
+        required: value.required,
+        grants: grants.map(|allow| Ident::new(allow.rule.grant(), Span::mixed_site())).collect(),
+        span,
+        bound_first: key.is_string && value.can_be_bound(),
+    }))
+}
+
+/// `on_refund__msg_refund_no`: unique in the function, and usually in the crate, so that rustc prints it without a
+/// path.
+fn marker(function: &Ident, part: &str, taken: &mut Vec<String>) -> String {
+    let plain = part.replace("r#", "");
+    let words = plain.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|word| !word.is_empty());
+    let path = words.collect::<Vec<_>>().join("_");
+    let name = format!("{}__{path}", function.unraw());
+    let unique = (2..).map(|number| format!("{name}_{number}"));
+    let name = std::iter::once(name.clone()).chain(unique).find(|name| !taken.contains(name)).unwrap_or(name);
+    taken.push(name.clone());
+    name
+}

@@ -1,0 +1,70 @@
+//! Every rule between arguments, key and function. Each records its error and goes on, so that one run shows them all.
+
+mod connection;
+mod function;
+mod key;
+
+use proc_macro2::Span;
+use syn::ItemFn;
+use syn::ext::IdentExt as _;
+
+use crate::errors::{Complaint, Errors};
+use crate::model::{Handler, Refused, Runtime, Scope};
+use crate::parse::Arguments;
+
+pub(crate) use connection::likely_connection;
+
+pub(crate) enum Checked {
+    Sound(Box<Handler>),
+    Refused(Box<Refused>),
+    /// Not a function as the user wrote it: there is nothing to generate.
+    Foreign(Box<ItemFn>),
+}
+
+pub(crate) fn handler(arguments: Arguments, item: ItemFn, errors: &mut Errors) -> Checked {
+    let runtime = Runtime::new(arguments.krate.clone());
+    if function::is_rewritten(&item) {
+        let complaint = Complaint::new(
+            "this function was already rewritten, as `#[async_trait]` does: its `async` is gone",
+        )
+        .help("put `#[idempotent]` on a free function or an inherent method, and call that from the trait's method");
+        errors.push(complaint.on(item.sig.fn_token));
+        return Checked::Foreign(Box::new(item));
+    }
+    let (shape, output) = function::shape(&item, errors);
+    let connection = connection::connection(&arguments, &item, shape, errors);
+    let parts =
+        arguments.key.as_ref().map(|key| key::key_parts(key, &arguments.allows, &item, connection.as_ref(), errors));
+    if !arguments.has("key") {
+        let complaint = Complaint::new("`key` is missing: what makes this action the same when it arrives again?");
+        errors.push(
+            complaint
+                .help("write `key = msg.order_no`, with the number that the business already has")
+                .span(Span::call_site()),
+        );
+    }
+    match (connection, output, parts) {
+        (Some(connection), Some(output), Some(parts)) if errors.is_empty() => {
+            let scope = match arguments.scope {
+                Some(scope) => Scope::Named(scope),
+                None => Scope::Function(format!("::{}", item.sig.ident.unraw())),
+            };
+            let Arguments { delivery, record, retry, .. } = arguments;
+            Checked::Sound(Box::new(Handler {
+                item,
+                runtime,
+                connection,
+                output,
+                scope,
+                parts,
+                delivery,
+                record,
+                retry,
+            }))
+        }
+        (connection, output, _) => {
+            let connection = connection.or_else(|| likely_connection(&arguments, &item.sig.inputs));
+            Checked::Refused(Box::new(Refused { item, runtime, connection, output }))
+        }
+    }
+}
