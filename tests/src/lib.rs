@@ -5,6 +5,10 @@
 //! over connections that have nothing to do with the store.
 
 pub mod cancel;
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+mod readme {}
+
 mod lab;
 pub mod logs;
 pub mod proxy;
@@ -16,7 +20,8 @@ pub use lab::{dialect, mysql, postgres, sqlite};
 /// # Panics
 /// When the test does, or when it is not done in two minutes.
 pub fn run<F: Future<Output = ()>>(test: F) {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     runtime.block_on(async {
         tokio::time::timeout(std::time::Duration::from_secs(120), test).await.expect("the test hangs");
     });
