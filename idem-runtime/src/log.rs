@@ -76,6 +76,17 @@ pub(crate) fn dropped(key: &Key) {
     delivery!(warn, key, "failed", { reason }, "the unit did not come to its end; all rolled back");
 }
 
+/// The unit was dropped with its COMMIT on the way.
+pub(crate) fn dropped_while_closing(key: &Key) {
+    delivery!(
+        warn,
+        key,
+        "failed",
+        { reason = "cancelled" },
+        "dropped while committing: durable as a whole or not at all; the claim decides when it is delivered again"
+    );
+}
+
 pub(crate) fn not_committed(key: &Key, error: &dyn fmt::Display) {
     delivery!(warn, key, "failed", { %error }, "not committed");
 }

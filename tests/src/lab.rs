@@ -64,36 +64,6 @@ const ORDERS: &str = "CREATE TABLE orders (order_no VARCHAR(64) NOT NULL PRIMARY
     account VARCHAR(64) NOT NULL, status VARCHAR(32) NOT NULL, amount BIGINT NOT NULL CHECK (amount > 0), \
     FOREIGN KEY (account) REFERENCES accounts (id))";
 
-/// Counts the transactions that are open in a world, but for the asker's.
-fn open_transactions(dialect: dialect::Dialect) -> Option<&'static str> {
-    match dialect {
-        dialect::Dialect::Sqlite => None,
-        dialect::Dialect::Postgres => Some(
-            "SELECT count(*) FROM pg_stat_activity WHERE state <> 'idle' AND pid <> pg_backend_pid() \
-             AND application_name = current_setting('application_name')",
-        ),
-        dialect::Dialect::MySql => Some(
-            "SELECT count(*) FROM information_schema.innodb_trx t JOIN information_schema.processlist p \
-             ON p.id = t.trx_mysql_thread_id WHERE p.db = database() AND p.id <> connection_id()",
-        ),
-    }
-}
-
-/// Counts the sessions of a world that wait for locks.
-fn blocked_sessions(dialect: dialect::Dialect) -> Option<&'static str> {
-    match dialect {
-        dialect::Dialect::Sqlite => None,
-        dialect::Dialect::Postgres => Some(
-            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' \
-             AND application_name = current_setting('application_name')",
-        ),
-        dialect::Dialect::MySql => Some(
-            "SELECT count(*) FROM information_schema.innodb_trx t JOIN information_schema.processlist p \
-             ON p.id = t.trx_mysql_thread_id WHERE p.db = database() AND t.trx_state = 'LOCK WAIT'",
-        ),
-    }
-}
-
 macro_rules! database {
     (
         $(#[$doc:meta])* $module:ident, $dialect:ident, $database:ident, $conn:ident, $store:ident
@@ -186,18 +156,30 @@ macro_rules! database {
                 /// # Panics
                 /// When one still is after ten seconds.
                 pub async fn wait_until_calm(&self) {
-                    for _ in 0..200 {
-                        let calm = match super::open_transactions(DIALECT) {
-                            Some(sql) => self.number(sql).await == 0,
-                            // There is one writer, and it is us.
-                            None => self.pool.execute(sqlx::raw_sql("BEGIN IMMEDIATE; ROLLBACK")).await.is_ok(),
-                        };
-                        if calm {
-                            return;
+                    let mut db = self.pool.acquire().await.expect("a connection");
+                    match DIALECT {
+                        // There is one writer, and it is us.
+                        Dialect::Sqlite => raw(&mut db, "BEGIN IMMEDIATE; ROLLBACK").await.expect("an open transaction"),
+                        // Open transactions hold the definition of what they touched.
+                        Dialect::MySql => raw(
+                            &mut db,
+                            "SET lock_wait_timeout = 10; LOCK TABLES accounts WRITE, orders WRITE, idem_records WRITE; \
+                             UNLOCK TABLES; SET lock_wait_timeout = DEFAULT",
+                        )
+                        .await
+                        .expect("an open transaction"),
+                        Dialect::Postgres => {
+                            for tries in 0.. {
+                                let open = "SELECT count(*) FROM pg_stat_activity WHERE state <> 'idle' \
+                                     AND pid <> pg_backend_pid() AND application_name = current_setting('application_name')";
+                                if self.number(open).await == 0 {
+                                    break;
+                                }
+                                assert!(tries < 200, "a transaction is left open");
+                                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                            }
                         }
-                        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
                     }
-                    panic!("a transaction is left open");
                 }
 
                 /// Waits until so many sessions of this world wait for locks. SQLite does not show it, and is given a
@@ -206,11 +188,25 @@ macro_rules! database {
                 /// # Panics
                 /// When they do not after ten seconds.
                 pub async fn wait_until_blocked(&self, sessions: i64) {
-                    let Some(sql) = super::blocked_sessions(DIALECT) else {
-                        return tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                    let (sql, looks) = match DIALECT {
+                        Dialect::Sqlite => return tokio::time::sleep(std::time::Duration::from_millis(200)).await,
+                        Dialect::Postgres => (
+                            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' \
+                             AND application_name = current_setting('application_name')",
+                            1,
+                        ),
+                        // What the server says of lock waits is a copy that is renewed only while nobody reads it. A
+                        // session that is busy each time it is looked at waits.
+                        Dialect::MySql => (
+                            "SELECT count(*) FROM information_schema.processlist WHERE db = database() \
+                             AND command = 'Query' AND id <> connection_id()",
+                            4,
+                        ),
                     };
+                    let mut seen = 0;
                     for _ in 0..200 {
-                        if self.number(sql).await >= sessions {
+                        seen = if self.number(sql).await >= sessions { seen + 1 } else { 0 };
+                        if seen == looks {
                             return;
                         }
                         tokio::time::sleep(std::time::Duration::from_millis(50)).await;

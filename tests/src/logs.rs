@@ -3,10 +3,10 @@
 use std::{
     collections::BTreeMap,
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 use tracing::{
-    Event, Level, Metadata, Subscriber,
+    Dispatch, Event, Level, Metadata, Subscriber,
     field::{Field, Visit},
     span,
     subscriber::DefaultGuard,
@@ -40,9 +40,19 @@ impl Listener {
     /// Starts to listen.
     #[must_use]
     pub fn start() -> Self {
+        // While there is but one listener, tracing asks the thread that comes to an event first whether anybody wants it,
+        // for all threads. A second one, which nobody listens to, makes it ask all listeners.
+        static ELSEWHERE: OnceLock<Dispatch> = OnceLock::new();
+        ELSEWHERE.get_or_init(|| Dispatch::new(Ear(Arc::default())));
         let heard = Arc::default();
         let guard = tracing::subscriber::set_default(Ear(Arc::clone(&heard)));
         Self { heard, _guard: guard }
+    }
+
+    /// All events since the last call: one a delivery, and what is said on the way, restarts for example.
+    #[must_use]
+    pub fn events(&self) -> Vec<Heard> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner).drain(..).collect()
     }
 
     /// The events that say how a delivery came out, since the last call.

@@ -3,5 +3,6 @@
 
 mod memory;
 mod migrate;
+mod pool;
 mod settings;
 mod verify;

@@ -141,17 +141,21 @@ impl Backend for MySqlConnection {
         match error {
             sqlx::Error::Database(_) => match number(error) {
                 Some(1213) => Trouble::Conflict,
-                Some(1205) => Trouble::LockWait,
+                // 1969 is MariaDB's statement timeout, shorter than the lock wait.
+                Some(1205 | 1969) => Trouble::LockWait,
                 Some(1146 | 1049) => Trouble::NoTable,
-                // Too many connections, shutting down, killed, not yet ready (cluster), read-only after a fail-over.
-                Some(1040 | 1053 | 1077 | 1079 | 1203 | 1047 | 1290 | 1317 | 1836 | 1927 | 3168 | 4031) => {
+                // Too many connections, shutting down, killed, not yet ready (cluster), read-only after a fail-over;
+                // 1568: other code left a transaction open on this connection.
+                Some(1568 | 1040 | 1053 | 1077 | 1079 | 1203 | 1047 | 1290 | 1317 | 1836 | 1927 | 3168 | 4031) => {
                     Trouble::Connection
                 }
                 _ => Trouble::Other,
             },
-            sqlx::Error::Io(_) | sqlx::Error::Protocol(_) | sqlx::Error::Tls(_) | sqlx::Error::BeginFailed => {
-                Trouble::Connection
-            }
+            sqlx::Error::Io(_)
+            | sqlx::Error::Protocol(_)
+            | sqlx::Error::Tls(_)
+            | sqlx::Error::BeginFailed
+            | sqlx::Error::InvalidSavePointStatement => Trouble::Connection,
             _ => Trouble::Other,
         }
     }

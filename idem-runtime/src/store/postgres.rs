@@ -159,19 +159,21 @@ impl Backend for PgConnection {
     fn trouble(error: &sqlx::Error) -> Trouble {
         match error {
             sqlx::Error::Database(_) => match code(error).as_deref() {
-                // 23505: a record table with one more unique index than it should have cannot be told from a
-                // purge in between; both are settled by starting again.
                 Some("40001" | "40P01") => Trouble::Conflict,
-                Some("55P03") => Trouble::LockWait,
+                // 57014 is a statement timeout shorter than the lock wait.
+                Some("55P03" | "57014") => Trouble::LockWait,
                 Some("42P01") => Trouble::NoTable,
-                Some(code) if ["08", "53", "57", "58"].contains(&code.get(..2).unwrap_or_default()) => {
+                // Class 25: other code left a transaction open on this connection.
+                Some(code) if ["08", "25", "53", "57", "58"].contains(&code.get(..2).unwrap_or_default()) => {
                     Trouble::Connection
                 }
                 _ => Trouble::Other,
             },
-            sqlx::Error::Io(_) | sqlx::Error::Protocol(_) | sqlx::Error::Tls(_) | sqlx::Error::BeginFailed => {
-                Trouble::Connection
-            }
+            sqlx::Error::Io(_)
+            | sqlx::Error::Protocol(_)
+            | sqlx::Error::Tls(_)
+            | sqlx::Error::BeginFailed
+            | sqlx::Error::InvalidSavePointStatement => Trouble::Connection,
             _ => Trouble::Other,
         }
     }

@@ -175,11 +175,15 @@ impl Backend for SqliteConnection {
                 // SQLITE_LOCKED: another connection to the same shared cache.
                 Some(6) => Trouble::Conflict,
                 Some(1) if database.message().starts_with("no such table") => Trouble::NoTable,
+                // Other code left a transaction open on this connection.
+                Some(1) if database.message().contains("within a transaction") => Trouble::Connection,
                 _ => Trouble::Other,
             },
-            sqlx::Error::Io(_) | sqlx::Error::Protocol(_) | sqlx::Error::WorkerCrashed | sqlx::Error::BeginFailed => {
-                Trouble::Connection
-            }
+            sqlx::Error::Io(_)
+            | sqlx::Error::Protocol(_)
+            | sqlx::Error::WorkerCrashed
+            | sqlx::Error::BeginFailed
+            | sqlx::Error::InvalidSavePointStatement => Trouble::Connection,
             _ => Trouble::Other,
         }
     }

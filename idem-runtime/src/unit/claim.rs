@@ -1,6 +1,6 @@
 //! Claiming: first or repeat, with everything that can be cured before any user code has run.
 
-use super::{AttemptToken, ClaimedAction, Unit, attempt::Backoff};
+use super::{AttemptToken, ClaimedAction, Stage, Unit, attempt::Backoff};
 use crate::{
     error::{Busy, ClaimError, ConfigurationError, DatabaseError, Phase},
     key::{IntoKey, Key},
@@ -73,7 +73,7 @@ impl<C: Connection> Store<C> {
             Ok(Try::First(held)) => Ok(Claim::First(Unit {
                 store: self.clone(),
                 held,
-                claimed: ClaimedAction { key, ended: false },
+                claimed: ClaimedAction { key, stage: Stage::Open },
                 attempt,
                 attempts_left,
             })),
@@ -95,15 +95,23 @@ impl<C: Connection> Store<C> {
 
     /// Claims with restarts. `Again` when they are used up.
     async fn claim_once(&self, key: &Key, attempt: AttemptToken) -> Result<Try<C>, ClaimError> {
-        self.ready().await.map_err(|error| match error {
-            ConfigurationError::Connect(error) => self.connect_failed(*error),
-            ConfigurationError::Database(error) => ClaimError::Database(error),
-            error => ClaimError::Configuration(error),
-        })?;
         let mut backoff = Backoff::new(Duration::from_millis(2), Duration::from_millis(100));
         let mut conflicts = 0;
         // A server that was restarted leaves every pooled connection dead; each is found out once.
         let mut dead_left = self.pool().size() + 1;
+        while let Err(error) = self.ready().await {
+            match error {
+                ConfigurationError::Connect(error) => return Err(self.connect_failed(*error)),
+                ConfigurationError::Database(error)
+                    if dead_left > 0 && C::trouble(&error.source) == Trouble::Connection =>
+                {
+                    dead_left -= 1;
+                    log::restarting(key, &error);
+                }
+                ConfigurationError::Database(error) => return Err(ClaimError::Database(error)),
+                error => return Err(ClaimError::Configuration(error)),
+            }
+        }
         let mut suspicious = false;
         loop {
             match self.try_claim(key, attempt, suspicious).await? {

@@ -53,13 +53,24 @@ pub struct Unit<C: Connection> {
 /// Apart from the unit, so that the unit can give its connection up before its end.
 struct ClaimedAction {
     key: Key,
-    ended: bool,
+    stage: Stage,
+}
+
+/// How far a unit has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Open,
+    /// COMMIT may be on its way.
+    Closing,
+    Ended,
 }
 
 impl Drop for ClaimedAction {
     fn drop(&mut self) {
-        if !self.ended {
-            log::dropped(&self.key);
+        match self.stage {
+            Stage::Open => log::dropped(&self.key),
+            Stage::Closing => log::dropped_while_closing(&self.key),
+            Stage::Ended => {}
         }
     }
 }
@@ -90,6 +101,7 @@ impl<C: Connection> Unit<C> {
     /// to commit; [`Error::CommitUnknown`] when the answer was lost and nobody could be asked. When the answer was
     /// lost and another delivery turns out to have done the action, the result is [`Outcome::Duplicate`].
     pub async fn commit<T, E>(mut self, value: T) -> Result<Outcome<T>, Error<E>> {
+        self.claimed.stage = Stage::Closing;
         let closed = {
             let statements = self.store.statements();
             self.held.connection().close_unit(statements).await
@@ -112,7 +124,7 @@ impl<C: Connection> Unit<C> {
                 settle(&self.store, &self.claimed.key, self.attempt, value, error).await
             }
         };
-        self.claimed.ended = true;
+        self.claimed.stage = Stage::Ended;
         match &result {
             Ok(Outcome::Duplicate(seen)) => log::duplicate(&self.claimed.key, seen),
             Ok(_) => log::first(&self.claimed.key),
@@ -133,7 +145,7 @@ impl<C: Connection> Unit<C> {
             let statements = self.store.statements();
             self.held.connection().roll_back_unit(statements).await
         };
-        self.claimed.ended = true;
+        self.claimed.stage = Stage::Ended;
         match rolled_back {
             Ok(true) => {
                 if depth(self.held.connection()) == 0 {

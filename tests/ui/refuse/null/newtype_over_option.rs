@@ -1,0 +1,17 @@
+use idem_runtime::{KeyPart, idempotent};
+use sqlx::PgConnection;
+
+#[derive(KeyPart)]
+pub struct CouponNo(pub Option<String>);
+
+pub struct CouponUsed {
+    pub coupon_no: CouponNo,
+}
+
+#[idempotent(key = msg.coupon_no, store = db)]
+pub async fn on_coupon_used(db: &mut PgConnection, msg: &CouponUsed) -> Result<(), sqlx::Error> {
+    sqlx::query("UPDATE coupons SET used = TRUE WHERE no = $1").bind(&msg.coupon_no.0).execute(&mut *db).await?;
+    Ok(())
+}
+
+fn main() {}
