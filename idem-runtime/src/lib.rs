@@ -78,7 +78,8 @@
 //! # Logs
 //!
 //! One event a delivery through `tracing`, target `idem`: `delivery.id`, `idem.scope`, `idem.key`, `idem.outcome`
-//! (`first`, `duplicate`, `ignored`, `busy`, `failed`). What is normal operation is at `info`.
+//! (`first`, `duplicate`, `ignored`, `busy`, `failed`). What is normal operation is at `info`. The feature `metrics`
+//! counts the same events as `idem_deliveries_total`, by `scope` and `outcome`, through the `metrics` facade.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(not(any(feature = "sqlite", feature = "sqlite-unbundled", feature = "postgres", feature = "mysql")))]

@@ -1,7 +1,8 @@
 //! The one event a delivery, with fixed fields.
 //!
 //! `delivery.id`, `idem.scope`, `idem.key`, `idem.outcome` (`first`, `duplicate`, `ignored`, `busy`, `failed`), and
-//! `error` where there is one. What is normal operation is at `info` or below.
+//! `error` where there is one. What is normal operation is at `info` or below. With the feature `metrics` each event
+//! also counts, under the same label.
 
 use crate::{
     error::{Busy, ClaimError},
@@ -12,7 +13,8 @@ use std::fmt;
 use tracing::{debug, error, info, warn};
 
 macro_rules! delivery {
-    ($level:ident, $key:expr, $outcome:literal, { $($fields:tt)* }, $message:literal) => {
+    ($level:ident, $key:expr, $outcome:literal, { $($fields:tt)* }, $message:literal) => {{
+        count($key.scope_name(), $outcome);
         $level!(
             target: "idem",
             {
@@ -24,8 +26,17 @@ macro_rules! delivery {
             },
             $message
         )
-    };
+    }};
 }
+
+/// Counts a delivery. The key is no label: each action has its own, and a label with so many values is no metric.
+#[cfg(feature = "metrics")]
+fn count(scope: &str, outcome: &'static str) {
+    metrics::counter!("idem_deliveries_total", "scope" => scope.to_owned(), "outcome" => outcome).increment(1);
+}
+
+#[cfg(not(feature = "metrics"))]
+const fn count(_: &str, _: &'static str) {}
 
 pub(crate) fn first(key: &Key) {
     delivery!(info, key, "first", {}, "done");
@@ -58,6 +69,7 @@ pub(crate) fn not_claimed(key: &Key, error: &ClaimError) {
 
 /// The key could not be built, so there is no key to name.
 pub(crate) fn no_key(scope: &str, delivery: Option<&str>, error: &KeyError) {
+    count(scope, "failed");
     warn!(
         target: "idem",
         { delivery.id = delivery, idem.scope = scope, idem.outcome = "failed", %error },

@@ -9,8 +9,12 @@
 )]
 
 mod p01_claim_first;
+mod p02_only_the_claims_conflict;
 mod p03_nothing_left_behind;
+mod p04_seal;
 mod p05_cancellation;
+mod p06_restarts;
+mod p07_busy_is_not_a_duplicate;
 mod p08_lost_commit_answer;
 mod p09_one_connection;
 mod p10_the_databases_clock;

@@ -182,11 +182,15 @@ idem_tests::on_every_database! {
         store.pool().close().await;
     }
 
-    /// The first unit of a store looks at the record table, with statements that are prepared for the first time.
+    /// The first unit of a store looks at the record table, with statements that are prepared for the first time. What a
+    /// server answers to that is long, so the delivery is dropped in the middle of answers, too.
     async fn the_first_unit_of_a_store_may_be_dropped_at_every_await(lab: Lab) {
-        let (_road, url) = slow_road(&lab).await;
+        let (road, url) = slow_road(&lab).await;
         let mut paid = 0;
         for moment in [Asked, Answered] {
+            if let Some(road) = &road {
+                road.answer_in_pieces(if moment == Asked { 4 } else { 1 });
+            }
             for wait in 1.. {
                 assert!(wait < TOO_MANY);
                 let round = format!("new-{moment:?}-{wait}");

@@ -3,7 +3,11 @@
 
 use idem_runtime::{Error, Key, KeyError, idempotent};
 use idem_tests::logs::{Heard, Listener};
-use std::time::Duration;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 use tracing::Level;
 
 fn key(fact: &str, delivery: &str) -> Result<Key, KeyError> {
@@ -108,4 +112,59 @@ idem_tests::on_every_database! {
         let late = only(&listener, "duplicate", "d-2", "one");
         assert_eq!((late.level, late.field("late")), (Level::WARN, Some("true")));
     }
+}
+
+/// Counts by name and labels, for the thread that it is set on.
+#[derive(Clone, Default)]
+struct Counts(Arc<Mutex<BTreeMap<String, u64>>>);
+
+struct Count(Counts, String);
+
+impl metrics::CounterFn for Count {
+    fn increment(&self, value: u64) {
+        *self.0.0.lock().unwrap().entry(self.1.clone()).or_default() += value;
+    }
+
+    fn absolute(&self, _: u64) {}
+}
+
+impl metrics::Recorder for Counts {
+    fn describe_counter(&self, _: metrics::KeyName, _: Option<metrics::Unit>, _: metrics::SharedString) {}
+    fn describe_gauge(&self, _: metrics::KeyName, _: Option<metrics::Unit>, _: metrics::SharedString) {}
+    fn describe_histogram(&self, _: metrics::KeyName, _: Option<metrics::Unit>, _: metrics::SharedString) {}
+
+    fn register_counter(&self, key: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Counter {
+        let labels: Vec<String> = key.labels().map(|label| format!("{}={}", label.key(), label.value())).collect();
+        metrics::Counter::from_arc(Arc::new(Count(self.clone(), format!("{} {}", key.name(), labels.join(" ")))))
+    }
+
+    fn register_gauge(&self, _: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Gauge {
+        metrics::Gauge::noop()
+    }
+
+    fn register_histogram(&self, _: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Histogram {
+        metrics::Histogram::noop()
+    }
+}
+
+/// On SQLite only: what is counted is what is logged, and that is tested on every database above.
+#[test]
+fn deliveries_are_counted_under_the_label_of_the_log() {
+    let counts = Counts::default();
+    metrics::with_local_recorder(&counts, || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let lab = idem_tests::sqlite::Lab::new().await;
+            for _ in 0..3 {
+                let _ = lab.store.once(key("one", "d"), async |_| Ok::<_, String>(())).await.unwrap();
+            }
+            lab.store.once(key("two", "d"), async |_| Err::<(), _>("no")).await.unwrap_err();
+            lab.store.once(key(" ", "d"), async |_| Ok::<_, String>(())).await.unwrap_err();
+            lab.close().await;
+        });
+    });
+    let counted: Vec<(String, u64)> = counts.0.lock().unwrap().clone().into_iter().collect();
+    let expected = [("duplicate", 2), ("failed", 2), ("first", 1)];
+    let expected = expected.map(|(outcome, n)| (format!("idem_deliveries_total scope=p11 outcome={outcome}"), n));
+    assert_eq!(counted, expected);
 }

@@ -43,6 +43,7 @@ struct Shared {
     cut: Mutex<Option<(Vec<u8>, Cut)>>,
     cuts: AtomicUsize,
     refusing: AtomicBool,
+    pieces: AtomicUsize,
     broken: Notify,
 }
 
@@ -60,6 +61,7 @@ impl Proxy {
             cut: Mutex::default(),
             cuts: AtomicUsize::new(0),
             refusing: AtomicBool::new(false),
+            pieces: AtomicUsize::new(1),
             broken: Notify::new(),
         });
         let task = tokio::spawn(accept(listener, Arc::clone(&shared)));
@@ -86,6 +88,11 @@ impl Proxy {
     /// Accepts no further connection, or accepts again.
     pub fn refuse(&self, refuse: bool) {
         self.shared.refusing.store(refuse, Ordering::SeqCst);
+    }
+
+    /// Gives every answer in so many pieces, with pauses between, so that a client has to wait in the middle of one.
+    pub fn answer_in_pieces(&self, pieces: usize) {
+        self.shared.pieces.store(pieces, Ordering::SeqCst);
     }
 
     /// Breaks every connection there is.
@@ -123,7 +130,7 @@ async fn connect(client: TcpStream, shared: Arc<Shared>) -> io::Result<()> {
     // Set when the answer to a cut request is to be swallowed and everything closed.
     let swallow = Arc::new(AtomicBool::new(false));
     let up = tokio::spawn(forward_up(from_client, delayed(to_server, shared.delay), shared.clone(), swallow.clone()));
-    let down = tokio::spawn(forward_down(from_server, delayed(to_client, shared.delay), swallow));
+    let down = tokio::spawn(forward_down(from_server, delayed(to_client, shared.delay), shared.clone(), swallow));
     // Either end that stops takes the other with it: that is what a broken network is to both.
     let (up_stop, down_stop) = (up.abort_handle(), down.abort_handle());
     tokio::select! { _ = up => {}, _ = down => {}, () = shared.broken.notified() => {} }
@@ -157,11 +164,22 @@ async fn forward_up(
     }
 }
 
-async fn forward_down(mut server: OwnedReadHalf, client: mpsc::UnboundedSender<Vec<u8>>, swallow: Arc<AtomicBool>) {
+async fn forward_down(
+    mut server: OwnedReadHalf,
+    client: mpsc::UnboundedSender<Vec<u8>>,
+    shared: Arc<Shared>,
+    swallow: Arc<AtomicBool>,
+) {
     let mut buffer = vec![0; 64 * 1024];
     while let Ok(read @ 1..) = server.read(&mut buffer).await {
-        if swallow.load(Ordering::SeqCst) || client.send(buffer[..read].to_vec()).is_err() {
-            return;
+        let size = read.div_ceil(shared.pieces.load(Ordering::SeqCst).max(1));
+        for (number, piece) in buffer[..read].chunks(size).enumerate() {
+            if number > 0 {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+            if swallow.load(Ordering::SeqCst) || client.send(piece.to_vec()).is_err() {
+                return;
+            }
         }
     }
 }

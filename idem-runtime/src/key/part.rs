@@ -57,9 +57,7 @@ pub trait KeyPart {
 pub struct Stable;
 
 macro_rules! risks {
-    ($($(#[$doc:meta])* $risk:ident => $(#[$allows_doc:meta])* $allows:ident {
-        message = $message:literal, label = $label:literal, way_out = $way_out:literal, escape = $escape:literal
-    })*) => {$(
+    ($($(#[$doc:meta])* $risk:ident)*) => {$(
         $(#[$doc])*
         pub struct $risk<T: ?Sized>(PhantomData<T>);
 
@@ -68,62 +66,69 @@ macro_rules! risks {
                 f.write_str(stringify!($risk))
             }
         }
-
-        $(#[$allows_doc])*
-        #[diagnostic::on_unimplemented(message = $message, label = $label, note = $way_out, note = $escape)]
-        pub trait $allows<T: ?Sized> {}
-
-        impl<P: $allows<T>, T: ?Sized> AcceptedBy<P> for $risk<T> {}
     )*};
 }
 
 risks! {
     /// The risk of a value that may be missing: different actions without it would be one.
-    MayBeNull =>
-    /// Implemented by the marker of a part that accepts a value that may be missing.
-    AllowsNull {
-        message = "key part `{Self}` may be null: its type is `{T}`",
-        label = "this part can be missing, so two different actions could get the same key",
-        way_out = "to require it at run time write `?` behind it: a message without it then fails, and nothing runs",
-        escape = "if a missing value is a business value of its own, add `allow(null(..), reason = \"..\")`"
-    }
+    MayBeNull
     /// The risk of a random identifier: a new one for every send.
-    Random =>
-    /// Implemented by the marker of a part that accepts a random identifier.
-    AllowsRandom {
-        message = "key part `{Self}` is a random identifier (`{T}`): it differs on every send, so repeats pass",
-        label = "random identifier in an idempotency key",
-        way_out = "use the number the business already has, such as the order or payment number",
-        escape = "if it is made once per action and sent again unchanged, add `allow(random(..), reason = \"..\")`"
-    }
+    Random
     /// The risk of a point in time: it moves between sends.
-    Moment =>
-    /// Implemented by the marker of a part that accepts a point in time.
-    AllowsTime {
-        message = "key part `{Self}` is a point in time (`{T}`): it differs on every send, so repeats pass",
-        label = "point in time in an idempotency key",
-        way_out = "use the number the business already has; a plain date (one action a day) is fine",
-        escape = "if it is fixed with the action and sent again unchanged, add `allow(time(..), reason = \"..\")`"
-    }
+    Moment
     /// The risk of a floating-point number: one value has many texts.
-    Float =>
-    /// Implemented by the marker of a part that accepts a floating-point number.
-    AllowsFloat {
-        message = "key part `{Self}` is a floating-point number (`{T}`): one value can be written in many ways",
-        label = "floating-point number in an idempotency key",
-        way_out = "use an integer in the smallest unit, such as cents, or the number the business already has",
-        escape = "if its bits are always the same for the same action, add `allow(float(..), reason = \"..\")`"
-    }
+    Float
     /// The risk of an id that the broker assigned: it names a delivery, not an action.
-    BrokerAssigned =>
-    /// Implemented by the marker of a part that accepts an id that the broker assigned.
-    AllowsBrokerId {
-        message = "key part `{Self}` is assigned by the broker (`{T}`): it changes when the message is sent again",
-        label = "broker-assigned id in an idempotency key",
-        way_out = "use the number the business already has, such as the order or payment number",
-        escape = "if it is stable here, add `allow(broker_id(..), reason = \"..\")`"
-    }
+    BrokerAssigned
 }
+
+// What the compiler says about a refused part. The reasons and ways out are those of the rule table in idem-macros, and
+// a test there compares them.
+
+/// Implemented by the marker of a part that accepts a value that may be missing.
+#[diagnostic::on_unimplemented(
+    message = "key part `{Self}` may be null: its type is `{T}`",
+    label = "this part can be missing, so two different actions could get the same key",
+    note = "to require it at run time write `?` behind it: a message without it then fails, and nothing runs",
+    note = "if a missing value is a business value of its own, add `allow(null(..), reason = \"..\")`"
+)]
+pub trait AllowsNull<T: ?Sized> {}
+
+/// Implemented by the marker of a part that accepts a random identifier.
+#[diagnostic::on_unimplemented(
+    message = "key part `{Self}` is a random identifier (`{T}`): it differs on every send, so repeats pass",
+    label = "random identifier in an idempotency key",
+    note = "use the number the business already has, such as the order or payment number",
+    note = "if it is made once per action and sent again unchanged, add `allow(random(..), reason = \"..\")`"
+)]
+pub trait AllowsRandom<T: ?Sized> {}
+
+/// Implemented by the marker of a part that accepts a point in time.
+#[diagnostic::on_unimplemented(
+    message = "key part `{Self}` is a point in time (`{T}`): it differs on every send, so repeats pass",
+    label = "point in time in an idempotency key",
+    note = "use the number the business already has; a plain date (one action a day) is fine",
+    note = "if it is fixed with the action and sent again unchanged, add `allow(time(..), reason = \"..\")`"
+)]
+pub trait AllowsTime<T: ?Sized> {}
+
+/// Implemented by the marker of a part that accepts a floating-point number.
+#[diagnostic::on_unimplemented(
+    message = "key part `{Self}` is a floating-point number (`{T}`): one value can be written in many ways",
+    label = "floating-point number in an idempotency key",
+    note = "use an integer in the smallest unit, such as cents, or the number the business already has",
+    note = "if its bits are always the same for the same action, add `allow(float(..), reason = \"..\")`"
+)]
+pub trait AllowsFloat<T: ?Sized> {}
+
+/// Implemented by the marker of a part that accepts an id that the broker assigned.
+#[diagnostic::on_unimplemented(
+    message = "key part `{Self}` is assigned by the broker (`{T}`): it changes when the message is sent again",
+    label = "broker-assigned id in an idempotency key",
+    note = "use the number the business already has, such as the order or payment number",
+    note = "if it is stable here, add `allow(broker_id(..), reason = \"..\")`"
+)]
+pub trait AllowsBrokerId<T: ?Sized> {}
 
 /// A risk that a part takes. Implemented for every risk; not for implementing.
 #[diagnostic::on_unimplemented(
@@ -133,7 +138,13 @@ risks! {
 )]
 pub trait AcceptedBy<Part> {}
 
+// The compiler quotes these lines in its messages, so each is one line.
 impl<P> AcceptedBy<P> for Stable {}
+impl<P: AllowsNull<T>, T: ?Sized> AcceptedBy<P> for MayBeNull<T> {}
+impl<P: AllowsRandom<T>, T: ?Sized> AcceptedBy<P> for Random<T> {}
+impl<P: AllowsTime<T>, T: ?Sized> AcceptedBy<P> for Moment<T> {}
+impl<P: AllowsFloat<T>, T: ?Sized> AcceptedBy<P> for Float<T> {}
+impl<P: AllowsBrokerId<T>, T: ?Sized> AcceptedBy<P> for BrokerAssigned<T> {}
 impl<P, A: AcceptedBy<P>, B: AcceptedBy<P>> AcceptedBy<P> for (A, B) {}
 
 /// The marker of a part in a key built by hand: it accepts no risk.
@@ -144,7 +155,7 @@ pub struct Unnamed;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be missing, so `?` behind it in the key has no meaning",
     label = "always present",
-    note = "leave the `?` out"
+    note = "leave the `?` out; for a newtype over `Option` write it behind the value inside: `msg.refund_no.0?`"
 )]
 pub trait Optional {
     /// The value when it is present.
@@ -162,16 +173,11 @@ impl<T> Optional for Option<T> {
     }
 }
 
-impl<O: Optional + ?Sized> Optional for &O {
-    type Value = O::Value;
-
-    fn present(&self) -> Option<&O::Value> {
-        O::present(self)
-    }
-}
+// `do_not_recommend`: the compiler lists types that can be parts, and these would push the plain ones out of the list.
 
 macro_rules! pointers {
     ($($pointer:ty),*) => {$(
+        #[diagnostic::do_not_recommend]
         impl<T: KeyPart + ?Sized> KeyPart for $pointer {
             type Risk = T::Risk;
 
@@ -179,11 +185,21 @@ macro_rules! pointers {
                 T::write_key(self, out);
             }
         }
+
+        #[diagnostic::do_not_recommend]
+        impl<T: Optional + ?Sized> Optional for $pointer {
+            type Value = T::Value;
+
+            fn present(&self) -> Option<&T::Value> {
+                T::present(self)
+            }
+        }
     )*};
 }
 
 pointers!(&T, &mut T, Box<T>, Rc<T>, Arc<T>);
 
+#[diagnostic::do_not_recommend]
 impl<T: KeyPart + ToOwned + ?Sized> KeyPart for Cow<'_, T> {
     type Risk = T::Risk;
 
@@ -220,9 +236,9 @@ impl KeyPart for String {
 }
 
 macro_rules! displayed {
-    ($risk:ty: $($type:ty),* $(,)?) => {$(
+    ($($type:ty),*) => {$(
         impl KeyPart for $type {
-            type Risk = $risk;
+            type Risk = Stable;
 
             fn write_key(&self, out: &mut KeyWriter<'_>) {
                 out.display(self);
@@ -231,9 +247,21 @@ macro_rules! displayed {
     )*};
 }
 
-displayed!(Stable: bool, char, i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, u128, usize);
-displayed!(Stable: num::NonZeroI8, num::NonZeroI16, num::NonZeroI32, num::NonZeroI64, num::NonZeroI128, num::NonZeroIsize);
-displayed!(Stable: num::NonZeroU8, num::NonZeroU16, num::NonZeroU32, num::NonZeroU64, num::NonZeroU128, num::NonZeroUsize);
+macro_rules! non_zero {
+    ($($number:ty),*) => {$(
+        #[diagnostic::do_not_recommend]
+        impl KeyPart for num::NonZero<$number> {
+            type Risk = Stable;
+
+            fn write_key(&self, out: &mut KeyWriter<'_>) {
+                out.display(self);
+            }
+        }
+    )*};
+}
+
+displayed!(bool, char, i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, u128, usize);
+non_zero!(i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, u128, usize);
 
 // A value whose part is allowed by a written reason is written by its bits or its count of nanoseconds: one value,
 // one text, without a formatting library's opinion.

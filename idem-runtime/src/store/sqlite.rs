@@ -118,14 +118,6 @@ impl Backend for SqliteConnection {
     }
 
     async fn close_unit(&mut self, _: &Statements) -> Result<(), CloseError> {
-        // A nested transaction that the body dropped is rolled back by sqlx's worker, which counts the depth, some time
-        // after the drop. Once the worker has answered the count is true, and the loop below cannot take the unit's own
-        // transaction for a leaked one and commit it unsealed.
-        self.ping().await.map_err(CloseError::RolledBack)?;
-        // Savepoints that the body leaked stand inside the guard.
-        while depth(self) > 1 {
-            commit(self).await.map_err(CloseError::RolledBack)?;
-        }
         match self.execute("RELEASE SAVEPOINT idem_guard").await {
             Ok(_) => {}
             Err(error @ sqlx::Error::Database(_)) if is_plain_error(&error) => {
@@ -133,7 +125,11 @@ impl Backend for SqliteConnection {
             }
             Err(error) => return Err(CloseError::Unknown(error)),
         }
-        match commit(self).await {
+        // The depth is counted by sqlx's worker, which may be behind with what the body did; it has answered now. What it
+        // still counts are nested transactions that the body leaked. They stood inside the guard and went with it, so
+        // the commit goes past sqlx's count, and the caller throws the connection away.
+        let committed = if depth(self) == 1 { commit(self).await } else { self.execute("COMMIT").await.map(|_| ()) };
+        match committed {
             Ok(()) => Ok(()),
             // Constraint checked at commit: SQLite keeps the transaction open, and the caller throws it away.
             Err(error @ sqlx::Error::Database(_)) => Err(CloseError::RolledBack(error)),
