@@ -155,6 +155,12 @@ idem_tests::on_every_database! {
             raw(&mut next, &format!("INSERT INTO accounts VALUES ('{action}', 0)")).await.unwrap();
             let seen = lab.number(&format!("SELECT count(*) FROM accounts WHERE id = '{action}'")).await;
             assert_eq!(seen, 1, "{action}: a transaction was open on the pooled connection");
+            // sqlx counts transactions by itself: with a wrong count BEGIN would be a savepoint, and this durable.
+            let mut transaction = next.begin().await.unwrap();
+            raw(&mut transaction, &format!("INSERT INTO accounts VALUES ('{action}-2', 0)")).await.unwrap();
+            transaction.rollback().await.unwrap();
+            let seen = lab.number(&format!("SELECT count(*) FROM accounts WHERE id = '{action}-2'")).await;
+            assert_eq!(seen, 0, "{action}: the next borrower's transaction was none");
             drop(next);
             assert_eq!(session_setting(store).await, setting, "{action}: the session is not as it was");
             lab.wait_until_calm().await;

@@ -132,7 +132,8 @@ idem_tests::on_every_database! {
                 }
             }
             let error = credit(db, "b", 1).await.unwrap_err();
-            assert_eq!(error.as_database_error().and_then(sqlx::error::DatabaseError::code).as_deref(), Some(code), "{error}");
+            let found = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+            assert_eq!(found.as_deref(), Some(code), "{error}");
             other.await.unwrap();
             error
         }
@@ -333,7 +334,9 @@ idem_tests::on_every_database! {
     }
 
     async fn a_commit_inside_a_nested_transaction_is_found(lab: Lab) {
-        for (case, succeed, end) in [("ok", true, "COMMIT"), ("err", false, "COMMIT"), ("begun", true, "COMMIT; BEGIN")] {
+        for (case, succeed, end) in
+            [("ok", true, "COMMIT"), ("err", false, "COMMIT"), ("begun", true, "COMMIT; BEGIN")]
+        {
             let found = body(&lab, case, async |db| {
                 credit(db, "a", 1).await?;
                 let mut nested = db.begin().await?;

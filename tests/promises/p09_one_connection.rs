@@ -284,9 +284,10 @@ mod sqlite_only {
     fn duplicates_wait_for_the_writer_no_longer_than_the_lock_wait() {
         idem_tests::run(async {
             let lab = Lab::new().await;
-            // The application's own pool, with connections to spare.
-            let pool = PoolOptions::new().max_connections(4).connect(&lab.url).await.unwrap();
-            let wait = Duration::from_millis(300);
+            // The application's own pool, with connections to spare; readers give up sooner than duplicates.
+            let options = PoolOptions::new().max_connections(4).acquire_timeout(Duration::from_secs(1));
+            let pool = options.connect(&lab.url).await.unwrap();
+            let wait = Duration::from_secs(3);
             let store = SqliteStore::builder().lock_wait(wait).pool(pool.clone()).unwrap();
             store.verify().await.unwrap();
             let Claim::First(mut holder) = store.claim(key("held")).await.unwrap() else { panic!("not first") };
@@ -298,7 +299,7 @@ mod sqlite_only {
                     store.once(key("held"), async |db| credit(db, "a", 1).await).await
                 }));
             }
-            tokio::task::yield_now().await;
+            tokio::time::sleep(Duration::from_millis(100)).await;
             // Readers find connections while they wait.
             let mut readers = Vec::new();
             for _ in 0..3 {

@@ -43,7 +43,8 @@ impl<C: Connection> StoreBuilder<C> {
     ///
     /// It bounds every lock wait of the unit, the claim's and the body's own. On PostgreSQL it is `lock_timeout`
     /// (milliseconds), on MySQL and MariaDB `innodb_lock_wait_timeout` (whole seconds, rounded up), both for the
-    /// unit only; on SQLite it is the wait for the one writer.
+    /// unit only; on SQLite it is the wait for the one writer: for the store's own units, and in a store made by
+    /// [`connect`](Self::connect) for other processes too. A pool of your own keeps its `busy_timeout` for those.
     pub fn lock_wait(mut self, wait: Duration) -> Self {
         self.settings.lock_wait = wait;
         self

@@ -139,7 +139,7 @@ impl<C: Connection> Unit<C> {
     ///
     /// # Errors
     /// Always: [`Error::Body`], or [`Error::TransactionEnded`] when the body had ended the transaction and the claim
-    /// is durable, so that a redelivery would be taken for a repeat.
+    /// is durable (or may be), so that a redelivery would be taken for a repeat.
     pub async fn roll_back<T, E>(mut self, error: E) -> Result<Outcome<T>, Error<E>> {
         let rolled_back = {
             let statements = self.store.statements();
@@ -152,11 +152,12 @@ impl<C: Connection> Unit<C> {
                     self.held.set_clean();
                 }
             }
-            // A deadlock or a lost connection rolls everything back by itself, and is no fault of the body. A claim
-            // that is there all the same is.
+            // A deadlock rolls everything back by itself, and is no fault of the body. A claim that is there all the
+            // same is, and a redelivery would be taken for a repeat; so it is, too, when that cannot be ruled out.
             Ok(false) => {
-                if self.claim_durable().await == Some(true) {
-                    let ended = TransactionEnded { how: Ending::Ended, claim_durable: Some(true) };
+                let claim_durable = self.claim_durable().await;
+                if claim_durable != Some(false) {
+                    let ended = TransactionEnded { how: Ending::Ended, claim_durable };
                     log::ended_inside(&self.claimed.key, &ended);
                     return Err(Error::TransactionEnded(ended));
                 }
