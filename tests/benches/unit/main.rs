@@ -11,13 +11,13 @@ mod table;
 
 use anyhow::{Context as _, bail, ensure};
 use network::Network;
-use race::Race;
+use race::{Race, Trips};
 use std::{process::ExitCode, sync::Arc, time::Duration};
 use table::Tally;
 
 const USAGE: &str = "cargo bench -p idem-tests --bench unit -- [options]
-  --rounds N       rounds that count, after one that warms up (15)
-  --units N        deliveries a contender and round (100; a fifth of it with delay)
+  --rounds N       rounds that count, after one that warms up (40)
+  --units N        deliveries of a contender in a round, by each worker (25; fewer where they take longer)
   --delay-us N     what the slow network takes in each direction (1000)
   --workers N      workers of the second table (8)
   --database NAME  sqlite, postgres or mysql; may be given again (all)";
@@ -99,12 +99,22 @@ macro_rules! database {
                     };
                     let far = network.as_ref().and_then(|network| network.in_url(&lab.url));
                     let near = Some(&lab.url).filter(|_| delay.is_zero());
-                    let url = near.or(far.as_ref()).context("no host in the database's URL")?;
-                    let arena = Arc::new(database::Contenders::connect(url, workers).await?);
+                    let url = near.or(far.as_ref()).context("no host in the database's URL")?.clone();
+                    let arena = Arc::new(database::Contenders::connect(&url, workers).await?);
                     let mut scores = race.run(&arena).await?;
-                    if let (1, Some(network), Some(far)) = (workers, &network, &far) {
-                        let arena = Arc::new(database::Contenders::connect(far, workers).await?);
-                        race.count(&arena, network, &mut scores).await?;
+                    if let (1, Some(network), Some(far)) = (workers, network, far) {
+                        let count = move || -> anyhow::Result<Vec<Trips>> {
+                            // One thread, so that nothing in the background starts before the count is read.
+                            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+                            runtime.block_on(async {
+                                let contenders = database::Contenders::connect(&far, workers).await?;
+                                let trips = race.count(&contenders, &network).await?;
+                                contenders.close().await;
+                                Ok(trips)
+                            })
+                        };
+                        let trips = tokio::task::spawn_blocking(count).await??;
+                        scores.iter_mut().zip(trips).for_each(|(score, trips)| score.trips = Some(trips));
                     }
                     table::print(&title(&version, &race, $has_network), &race, &scores, $has_network, tally);
                     if let Ok(contenders) = Arc::try_unwrap(arena) {
@@ -163,7 +173,7 @@ impl Database {
 impl Options {
     fn parse(arguments: &[String]) -> Option<Self> {
         let mut options =
-            Self { rounds: 15, units: 100, workers: 8, delay: Duration::from_millis(1), databases: Vec::new() };
+            Self { rounds: 40, units: 25, workers: 8, delay: Duration::from_millis(1), databases: Vec::new() };
         let mut arguments = arguments.iter().filter(|argument| *argument != "--bench");
         while let Some(option) = arguments.next() {
             let value = arguments.next()?;
