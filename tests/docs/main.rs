@@ -1,5 +1,5 @@
 //! The pages in the repository's root say what is, and say the same in both languages.
-#![allow(missing_docs, reason = "tests")]
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 const README: &str = include_str!("../../README.md");
 const README_ZH: &str = include_str!("../../README.zh-CN.md");

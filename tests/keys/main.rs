@@ -1,5 +1,5 @@
 //! Keys: what they identify, for ever.
-#![allow(missing_docs, reason = "tests")]
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod encoding;
 mod refusals;

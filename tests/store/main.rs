@@ -1,5 +1,5 @@
 //! The store: making, checking and reaching the record table.
-#![allow(missing_docs, reason = "tests")]
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod memory;
 mod migrate;

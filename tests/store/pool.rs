@@ -12,8 +12,7 @@ idem_tests::on_every_database! {
         store.verify().await.unwrap();
         let mut connection = pool.acquire().await.unwrap();
         raw(&mut connection, match DIALECT {
-            Dialect::Sqlite => "BEGIN; UPDATE accounts SET balance = 1000 WHERE id = 'b'",
-            Dialect::Postgres => "BEGIN; UPDATE accounts SET balance = 1000 WHERE id = 'b'",
+            Dialect::Sqlite | Dialect::Postgres => "BEGIN; UPDATE accounts SET balance = 1000 WHERE id = 'b'",
             Dialect::MySql => "START TRANSACTION; UPDATE accounts SET balance = 1000 WHERE id = 'b'",
         }).await.unwrap();
         if DIALECT == Dialect::Postgres {
