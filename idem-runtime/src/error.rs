@@ -130,8 +130,8 @@ pub enum Busy {
     Contended(u32),
     /// No connection became free.
     #[error(
-        "no database connection became free within {0:?}: each is held by a unit or by other code. \
-         Does a body use the pool instead of the connection it is given?"
+        "no database connection could be had within {0:?}: the database does not answer, or each connection of the pool \
+         is in use. Does a body use the pool instead of the connection it is given?"
     )]
     NoConnection(Duration),
 }
