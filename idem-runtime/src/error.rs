@@ -64,6 +64,8 @@ impl<E> Error<E> {
     #[must_use]
     pub const fn advice(&self) -> Advice {
         match self {
+            // A fault of the handler and not of the message.
+            Self::Key(KeyError::NoPart | KeyError::Scope { .. } | KeyError::ScopeShared { .. }) => Advice::RetryLater,
             Self::Key(_) | Self::TransactionEnded(_) => Advice::DeadLetter,
             Self::Body(_) | Self::Busy(_) | Self::Database(_) | Self::CommitUnknown(_) | Self::Configuration(_) => {
                 Advice::RetryLater
@@ -123,7 +125,10 @@ impl<E> From<ClaimError> for Error<E> {
 #[non_exhaustive]
 pub enum Busy {
     /// Another delivery holds the claim of this action (or, on SQLite, the one writer of the database).
-    #[error("another delivery of this action is running: its claim was not free within {0:?}; deliver again later")]
+    #[error(
+        "another delivery of this action is running, or the record table is locked: the claim was not free within {0:?}; \
+         deliver again later"
+    )]
     Claimed(Duration),
     /// Deliveries kept conflicting over the claim.
     #[error("the claim conflicted with other transactions {0} times in a row; deliver again later")]
@@ -291,10 +296,10 @@ pub enum ConfigurationError {
     /// The database URL or its options are refused.
     #[error("the database cannot be reached as configured: {0}")]
     Connect(#[source] Box<sqlx::Error>),
-    /// SQLite in memory, set up so that each connection would see a database of its own.
+    /// SQLite in memory, set up so that its records would vanish with a connection.
     #[error(
-        "this pool opens `:memory:`, so each of its connections has an empty database of its own and claims would be \
-         lost with the connection: use the URL `sqlite::memory:` (one shared database in memory) or a file"
+        "this pool opens a database in memory that is lost with its connection, or is another one for each connection: \
+         use the URL `sqlite::memory:` (one database in memory, kept alive by the store) or a file"
     )]
     PrivateMemory,
     /// There is no record table.

@@ -85,7 +85,7 @@ pub(crate) fn body_failed(key: &Key) {
 /// The unit was dropped before its end.
 pub(crate) fn dropped(key: &Key) {
     let reason = if std::thread::panicking() { "panic" } else { "cancelled" };
-    delivery!(warn, key, "failed", { reason }, "the unit did not come to its end; all rolled back");
+    delivery!(warn, key, "failed", { reason }, "the unit did not come to its end, and is rolled back");
 }
 
 /// The unit was dropped with its COMMIT on the way.

@@ -48,6 +48,25 @@ fn golden_vectors() {
     );
 }
 
+/// With a written reason an instant may be a part. Its text holds all of it.
+#[test]
+fn instants_keep_their_nanoseconds() {
+    struct At;
+    impl<T: ?Sized> idem_runtime::AllowsTime<T> for At {}
+    let text = |key: idem_runtime::KeyBuilder| key.finish().unwrap().text().to_owned();
+    let chrono = |seconds, nanos| chrono::DateTime::from_timestamp(seconds, nanos).unwrap();
+    for (seconds, nanos, golden) in [
+        (1, 1000, "1.000001000"),
+        (1, 1001, "1.000001001"),
+        (59, 1_000_000_000, "59.1000000000"),
+        (60, 0, "60.000000000"),
+    ] {
+        assert_eq!(text(Key::scope("s").named_part(At, &chrono(seconds, nanos))), golden);
+        assert_eq!(text(Key::scope("s").named_part(At, &chrono(seconds, nanos).naive_utc())), golden);
+    }
+    assert_eq!(text(Key::scope("s").named_part(At, &std::time::UNIX_EPOCH)), "0");
+}
+
 #[test]
 fn pointers_and_newtypes_write_what_they_hold() {
     #[derive(KeyPart)]
@@ -107,14 +126,16 @@ fn a_key_never_grows_over_255_bytes_and_is_never_just_cut() {
 /// Values with what separates, escapes and quotes, in all mixtures.
 fn value() -> impl Strategy<Value = String> {
     prop_oneof![
-        "[ab:'%~/ -]{1,6}".prop_map(|text: String| text),
-        "\\PC{1,12}".prop_map(|text: String| text),
-        proptest::collection::vec(any::<char>(), 1..300).prop_map(|chars| chars.into_iter().collect()),
+        // So few that lists which only differ in where a boundary is come up all the time.
+        6 => "[a:]{1,3}".prop_map(|text: String| text),
+        2 => "[ab:'%~/ -]{1,6}".prop_map(|text: String| text),
+        1 => "\\PC{1,12}".prop_map(|text: String| text),
+        1 => proptest::collection::vec(any::<char>(), 1..300).prop_map(|chars| chars.into_iter().collect()),
     ]
 }
 
 fn separator() -> impl Strategy<Value = String> {
-    prop_oneof![Just(":".to_owned()), Just("-".to_owned()), Just("REFUND".to_owned()), "[ab:'%~#]{0,3}".prop_map(|s| s)]
+    prop_oneof![Just(":".to_owned()), Just("a".to_owned()), Just("-".to_owned()), "[ab:'%~#]{0,3}".prop_map(|s| s)]
 }
 
 proptest! {

@@ -31,7 +31,7 @@ idem_tests::on_every_database! {
     }
 
     async fn a_blank_part_fails_for_good_and_leaves_nothing(lab: Lab) {
-        for blank in ["", " ", "\t\n", "\u{3000}", "\u{feff}\u{200b}"] {
+        for blank in ["", " ", "\t\n", "\u{3000}", "\u{feff}\u{200b}", "\u{3164}", "\u{200c}\u{ad}", "\u{2800}"] {
             let msg = Refund { order_no: blank.to_owned(), refund_no: Some("R1".to_owned()) };
             let refused = on_refund(&lab.store, &msg).await.unwrap_err();
             assert!(matches!(&refused, Error::Key(KeyError::Blank { part }) if part == "msg_order_no"), "{refused}");
@@ -66,4 +66,29 @@ fn a_key_of_literal_text_or_with_a_useless_scope_is_refused() {
         let refused = Key::scope(scope.to_owned()).part("1").finish();
         assert!(matches!(refused, Err(KeyError::Scope { .. })), "{scope:?}");
     }
+}
+
+#[test]
+fn a_part_that_cannot_be_written_is_no_part() {
+    struct Torn;
+    impl std::fmt::Display for Torn {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("A-1")?;
+            Err(std::fmt::Error)
+        }
+    }
+    impl idem_runtime::KeyPart for Torn {
+        type Risk = idem_runtime::Stable;
+
+        fn write_key(&self, out: &mut idem_runtime::KeyWriter<'_>) {
+            out.display(self);
+        }
+    }
+    assert_eq!(Key::scope("s").part(&Torn).finish(), Err(KeyError::Unwritten { part: "1".to_owned() }));
+}
+
+#[test]
+fn the_same_action_is_the_same_key_whatever_the_delivery() {
+    let key = |delivery: &str| Key::scope("s").part("A-1").delivery(delivery).record(delivery).finish().unwrap();
+    assert_eq!(key("d-1"), key("d-2"));
 }

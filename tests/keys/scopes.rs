@@ -1,6 +1,6 @@
 //! A key is unique within one operation only. Case C12.
 
-use idem_runtime::{Error, KeyError, idempotent};
+use idem_runtime::{Advice, Error, KeyError, idempotent};
 
 mod billing {
     use super::*;
@@ -99,7 +99,9 @@ fn two_methods_that_would_share_a_default_scope_are_refused() {
         assert!(Email::on_paid(&lab.store, "O1").await.unwrap().is_first());
         let refused = Sms::on_paid(&lab.store, "O1").await;
         assert!(matches!(&refused, Err(Error::Key(KeyError::ScopeShared { .. }))), "{refused:?}");
-        assert!(refused.unwrap_err().to_string().contains("scope ="), "the way out is named");
+        let refused = refused.unwrap_err();
+        assert!(refused.to_string().contains("scope ="), "the way out is named");
+        assert_eq!(refused.advice(), Advice::RetryLater, "a fault of the handler puts no message aside");
         assert_eq!(lab.balance("a").await, 1);
         assert!(Email::on_closed(&lab.store, "O1").await.unwrap().is_first());
         assert!(Sms::on_closed(&lab.store, "O1").await.unwrap().is_first());

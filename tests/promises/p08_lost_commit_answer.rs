@@ -125,4 +125,25 @@ idem_tests::on_every_server! {
         assert_eq!((effects, lab.claims().await), (100, 1), "{redelivered:?}");
         store.pool().close().await;
     }
+
+    /// A network that swallows the answer without breaking the connection, as after a fail-over.
+    async fn an_answer_that_never_comes_is_a_lost_one(lab: Lab) {
+        let proxy = proxy_to(&lab.url).await;
+        let store =
+            Lab::builder().answer_timeout(Duration::from_millis(300)).connect(&proxy.in_url(&lab.url)).await.unwrap();
+        let entered = AtomicUsize::new(0);
+        for pattern in [COMMIT, "SAVEPOINT idem_guard"] {
+            proxy.cut_once(pattern, Cut::Silent).await;
+            let fact = Key::scope("p08").part(pattern).finish();
+            let outcome = store.once(fact, async |db| {
+                entered.fetch_add(1, Ordering::SeqCst);
+                credit(db, "a", 100).await
+            }).await;
+            assert!(matches!(outcome, Ok(Outcome::First(()))), "{pattern}: {outcome:?}");
+        }
+        assert_eq!(proxy.cuts(), 2);
+        assert_eq!(entered.load(Ordering::SeqCst), 2);
+        assert_eq!((lab.balance("a").await, lab.claims().await), (200, 2));
+        store.pool().close().await;
+    }
 }

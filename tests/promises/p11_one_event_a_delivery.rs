@@ -101,6 +101,17 @@ idem_tests::on_every_database! {
         assert_eq!(lab.balance("a").await, 1);
     }
 
+    async fn a_failure_that_no_repetition_cures_is_told_though_some_are_left(lab: Lab) {
+        lab.store.verify().await.unwrap();
+        let listener = Listener::start();
+        let claim = idem_runtime::Retry::new(key("one", "d-1"), 3);
+        let idem_runtime::Claim::First(mut unit) = claim.claim(&lab.store).await.unwrap() else { panic!("not first") };
+        let _ = raw(unit.connection(), "COMMIT").await;
+        let ended = unit.commit::<_, String>(()).await;
+        assert!(matches!(ended, Err(Error::TransactionEnded(_))), "{ended:?}");
+        only(&listener, "failed", "d-1", "one");
+    }
+
     async fn a_late_repeat_is_a_warning(lab: Lab) {
         lab.store.verify().await.unwrap();
         assert!(lab.store.once(key("one", "d-1"), async |db| credit(db, "a", 1).await).await.unwrap().is_first());

@@ -4,7 +4,7 @@ use std::{
     io,
     net::SocketAddr,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -26,6 +26,8 @@ pub enum Cut {
     Before,
     /// After the server has answered, without passing the answer on.
     After,
+    /// Never: the server's answers are swallowed, and the connection stays open.
+    Silent,
 }
 
 /// A proxy in front of a server on this machine, until it is dropped.
@@ -127,8 +129,8 @@ async fn connect(client: TcpStream, shared: Arc<Shared>) -> io::Result<()> {
     server.set_nodelay(true)?;
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
-    // Set when the answer to a cut request is to be swallowed and everything closed.
-    let swallow = Arc::new(AtomicBool::new(false));
+    // Set to what becomes of the answers from now on.
+    let swallow = Arc::new(OnceLock::new());
     let up = tokio::spawn(forward_up(from_client, delayed(to_server, shared.delay), shared.clone(), swallow.clone()));
     let down = tokio::spawn(forward_down(from_server, delayed(to_client, shared.delay), shared.clone(), swallow));
     // Either end that stops takes the other with it: that is what a broken network is to both.
@@ -143,7 +145,7 @@ async fn forward_up(
     mut client: OwnedReadHalf,
     server: mpsc::UnboundedSender<Vec<u8>>,
     shared: Arc<Shared>,
-    swallow: Arc<AtomicBool>,
+    swallow: Arc<OnceLock<Cut>>,
 ) {
     let mut buffer = vec![0; 64 * 1024];
     while let Ok(read @ 1..) = client.read(&mut buffer).await {
@@ -155,7 +157,7 @@ async fn forward_up(
             if cut == Cut::Before {
                 return;
             }
-            swallow.store(true, Ordering::SeqCst);
+            let _ = swallow.set(cut);
         }
         drop(cut);
         if server.send(bytes.to_vec()).is_err() {
@@ -168,7 +170,7 @@ async fn forward_down(
     mut server: OwnedReadHalf,
     client: mpsc::UnboundedSender<Vec<u8>>,
     shared: Arc<Shared>,
-    swallow: Arc<AtomicBool>,
+    swallow: Arc<OnceLock<Cut>>,
 ) {
     let mut buffer = vec![0; 64 * 1024];
     while let Ok(read @ 1..) = server.read(&mut buffer).await {
@@ -177,8 +179,10 @@ async fn forward_down(
             if number > 0 {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
-            if swallow.load(Ordering::SeqCst) || client.send(piece.to_vec()).is_err() {
-                return;
+            match swallow.get() {
+                None if client.send(piece.to_vec()).is_ok() => {}
+                Some(Cut::Silent) => {}
+                None | Some(Cut::Before | Cut::After) => return,
             }
         }
     }

@@ -65,12 +65,15 @@ fn a_shared_pool_in_memory_works_with_many_connections_that_come_and_go() {
 }
 
 #[test]
-fn a_private_database_for_each_connection_is_refused() {
+fn a_database_that_vanishes_with_its_connection_is_refused() {
     idem_tests::run(async {
-        let pool = PoolOptions::new().connect_with(SqliteConnectOptions::new()).await.unwrap();
-        let store = SqliteStore::new(pool);
-        assert!(matches!(store.migrate().await, Err(ConfigurationError::PrivateMemory)));
-        let refused = store.once(key(1), async |_| Ok::<_, ()>(())).await;
-        assert!(matches!(refused, Err(Error::Configuration(ConfigurationError::PrivateMemory))), "{refused:?}");
+        let private = PoolOptions::new().connect_with(SqliteConnectOptions::new()).await.unwrap();
+        let named = PoolOptions::new().connect("sqlite://records?mode=memory").await.unwrap();
+        for pool in [private, named] {
+            let store = SqliteStore::new(pool);
+            assert!(matches!(store.migrate().await, Err(ConfigurationError::PrivateMemory)));
+            let refused = store.once(key(1), async |_| Ok::<_, ()>(())).await;
+            assert!(matches!(refused, Err(Error::Configuration(ConfigurationError::PrivateMemory))), "{refused:?}");
+        }
     });
 }

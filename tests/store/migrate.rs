@@ -77,4 +77,29 @@ idem_tests::on_every_database! {
         assert_eq!(lab.balance("a").await, 1);
         store.pool().close().await;
     }
+
+    /// On PostgreSQL even CREATE INDEX IF NOT EXISTS waits for every transaction on the table, and holds up all others.
+    async fn a_start_does_not_wait_for_units_or_hold_them_up(lab: Lab) {
+        let holder = lab.store.claim(key()).await.unwrap();
+        let starting = lab.other_store(Lab::builder()).await;
+        starting.migrate().await.unwrap();
+        let idem_runtime::Claim::First(mut unit) = holder else { panic!("not first") };
+        credit(unit.connection(), "a", 1).await.unwrap();
+        assert!(unit.commit::<_, sqlx::Error>(()).await.unwrap().is_first());
+        starting.pool().close().await;
+    }
+
+    async fn a_table_may_be_in_a_schema(lab: Lab) {
+        let schema: String = match DIALECT {
+            Dialect::Sqlite => "main".to_owned(),
+            Dialect::Postgres => sqlx::query_scalar("SELECT current_schema()::text").fetch_one(&lab.pool).await.unwrap(),
+            Dialect::MySql => sqlx::query_scalar("SELECT database()").fetch_one(&lab.pool).await.unwrap(),
+        };
+        let store = lab.other_store(Lab::builder().table(format!("{schema}.filed"))).await;
+        store.migrate().await.unwrap();
+        assert!(store.once(key(), async |db| credit(db, "a", 1).await).await.unwrap().is_first());
+        assert!(store.once(key(), async |db| credit(db, "a", 1).await).await.unwrap().is_duplicate());
+        assert_eq!((lab.rows("filed").await, lab.claims().await), (1, 0));
+        store.pool().close().await;
+    }
 }

@@ -15,10 +15,6 @@ idem_tests::on_every_database! {
             Dialect::Sqlite | Dialect::Postgres => "BEGIN; UPDATE accounts SET balance = 1000 WHERE id = 'b'",
             Dialect::MySql => "START TRANSACTION; UPDATE accounts SET balance = 1000 WHERE id = 'b'",
         }).await.unwrap();
-        if DIALECT == Dialect::Postgres {
-            // An open transaction takes the unit in; one that is spoilt would refuse it for ever.
-            raw(&mut connection, "SELECT 1/0").await.unwrap_err();
-        }
         drop(connection);
         let key = || Key::scope("pool").part("one").finish();
         assert!(store.once(key(), async |db| credit(db, "a", 1).await).await.unwrap().is_first());

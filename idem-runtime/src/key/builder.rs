@@ -35,7 +35,9 @@ const MAX_MESSAGE_BYTES: usize = 256 * 1024;
 /// assert_eq!(key("a", "b:c")?, "a:b%3Ac");
 /// # Ok::<(), idem_runtime::KeyError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// Keys are equal when scope and text are: the same action, whatever the delivery.
+#[derive(Clone, Debug)]
 pub struct Key {
     scope: Cow<'static, str>,
     text: String,
@@ -90,6 +92,14 @@ impl Key {
         self.message.as_deref()
     }
 }
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.scope, &self.text) == (&other.scope, &other.text)
+    }
+}
+
+impl Eq for Key {}
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -189,7 +199,10 @@ impl KeyBuilder {
         }
         let mut writer = KeyWriter::new(&mut self.text);
         value.write_key(&mut writer);
-        if writer.is_blank() {
+        let (blank, failed) = (writer.is_blank(), writer.has_failed());
+        if failed {
+            self.fail(|| KeyError::Unwritten { part: name() });
+        } else if blank {
             self.fail(|| KeyError::Blank { part: name() });
         }
         self.parts += 1;
@@ -276,6 +289,12 @@ pub enum KeyError {
     /// A part is empty or white space only.
     #[error("key part `{part}` is blank; blank parts would make different actions equal")]
     Blank {
+        /// The part, or its number in a key built by hand.
+        part: String,
+    },
+    /// A part's own `Display` reported an error.
+    #[error("key part `{part}` could not be written: its `Display` reported an error")]
+    Unwritten {
         /// The part, or its number in a key built by hand.
         part: String,
     },

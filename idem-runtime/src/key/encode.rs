@@ -29,11 +29,12 @@ const HASH_BYTES: usize = 1 + 64;
 pub struct KeyWriter<'a> {
     out: &'a mut String,
     blank: bool,
+    failed: bool,
 }
 
 impl<'a> KeyWriter<'a> {
     pub(super) fn new(out: &'a mut String) -> Self {
-        Self { out, blank: true }
+        Self { out, blank: true, failed: false }
     }
 
     /// Whether nothing but white space has been written.
@@ -41,25 +42,27 @@ impl<'a> KeyWriter<'a> {
         self.blank
     }
 
+    /// Whether a value's own `Display` reported an error.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed
+    }
+
     /// Writes text of the value.
     pub fn text(&mut self, text: &str) {
         for character in text.chars() {
-            self.blank &= is_blank(character);
+            self.blank &= is_blank(character) || is_invisible(character);
             if is_plain(character) {
                 self.out.push(character);
             } else {
-                let mut bytes = [0; 4];
-                for byte in character.encode_utf8(&mut bytes).bytes() {
-                    push_hex(self.out, byte);
-                }
+                push_escaped(self.out, character);
             }
         }
     }
 
     /// Writes a value through its `Display` form. For types whose `Display` is one text for one value.
     pub fn display(&mut self, value: impl fmt::Display) {
-        // Writing into a String fails only if the value's own Display does; what it wrote until then stands.
-        let _ = write!(self, "{value}");
+        // Writing into a String cannot fail, so it is the value's own Display that did, and half a value is no value.
+        self.failed |= write!(self, "{value}").is_err();
     }
 
     /// Writes that the value is missing.
@@ -74,6 +77,7 @@ impl<'a> KeyWriter<'a> {
         let mut inner = KeyWriter::new(self.out);
         write(&mut inner);
         self.blank &= inner.blank;
+        self.failed |= inner.failed;
         let written = &self.out[start..];
         if written == "%none" || written.starts_with("%some") {
             self.out.insert_str(start, "%some");
@@ -85,6 +89,13 @@ impl fmt::Write for KeyWriter<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         self.text(text);
         Ok(())
+    }
+}
+
+fn push_escaped(out: &mut String, character: char) {
+    let mut bytes = [0; 4];
+    for byte in character.encode_utf8(&mut bytes).bytes() {
+        push_hex(out, byte);
     }
 }
 
@@ -126,9 +137,28 @@ fn is_blank(character: char) -> bool {
     )
 }
 
-/// Characters that change how a log line looks without being seen.
+/// Characters that change how a log line looks without being seen, or are not seen at all.
 fn is_invisible(character: char) -> bool {
-    matches!(character, '\u{ad}' | '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2061}'..='\u{206f}')
+    matches!(
+        character,
+        '\u{ad}'
+            | '\u{34f}'
+            | '\u{61c}'
+            | '\u{115f}'
+            | '\u{1160}'
+            | '\u{17b4}'
+            | '\u{17b5}'
+            | '\u{180b}'..='\u{180f}'
+            | '\u{200c}'..='\u{200f}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2061}'..='\u{206f}'
+            | '\u{2800}'
+            | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}'
+            | '\u{ffa0}'
+            | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e0fff}'
+    )
 }
 
 /// Characters of literal text that need no quotes: never part of an encoded value.
@@ -146,6 +176,10 @@ pub(super) fn push_literal(out: &mut String, text: &str) {
         }
         match character {
             '\'' => out.push_str("''"),
+            // A space in a word is read as it is; what cannot be seen or stored is escaped.
+            ' ' => out.push(' '),
+            '\0'..='\u{9f}' if character.is_control() => push_escaped(out, character),
+            other if is_blank(other) || is_invisible(other) => push_escaped(out, other),
             other => out.push(other),
         }
     }

@@ -15,6 +15,9 @@ pub(crate) trait Backend: sqlx::Connection<Database: Database<Connection = Self>
     const NAME: &'static str;
     /// Whether only one transaction at a time can write, so that units take turns.
     const ONE_WRITER: bool = false;
+    /// Whether the database ends a transaction by itself after some errors (a deadlock), so that a guard that is gone
+    /// does not prove a fault in the body.
+    const ENDS_TRANSACTIONS: bool;
     /// The SQL of a store, written once.
     type Statements: Send + Sync + 'static;
     /// What keeps the database alive between units, where something must.

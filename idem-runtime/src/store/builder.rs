@@ -41,7 +41,8 @@ impl<C: Connection> StoreBuilder<C> {
     /// How long a unit waits for a lock, 5 seconds by default: a delivery whose action is already running learns
     /// [`Busy`](crate::Busy) after it, and gives its connection back.
     ///
-    /// It bounds every lock wait of the unit, the claim's and the body's own. On PostgreSQL it is `lock_timeout`
+    /// It bounds each lock wait of the unit, the claim's and the body's own. (A claim whose holder fails may then wait
+    /// for the next holder.) On PostgreSQL it is `lock_timeout`
     /// (milliseconds), on MySQL and MariaDB `innodb_lock_wait_timeout` (whole seconds, rounded up), both for the
     /// unit only; on SQLite it is the wait for the one writer: for the store's own units, and in a store made by
     /// [`connect`](Self::connect) for other processes too. A pool of your own keeps its `busy_timeout` for those.
@@ -72,6 +73,15 @@ impl<C: Connection> StoreBuilder<C> {
     /// For [`connect`](Self::connect): how long a unit waits for a connection, 30 seconds by default.
     pub fn acquire_timeout(mut self, timeout: Duration) -> Self {
         self.settings.acquire_timeout = timeout;
+        self
+    }
+
+    /// How long the unit's own statements (claim, commit, roll back) wait for the database's answer, beyond the lock
+    /// wait, 30 seconds by default. A network that swallows answers without breaking the connection is then taken
+    /// for a broken one: before the body the unit starts again, and a COMMIT without an answer is resolved by the claim
+    /// row. The body's own statements are the body's to bound.
+    pub fn answer_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.answer_timeout = timeout;
         self
     }
 

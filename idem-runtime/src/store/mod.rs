@@ -158,14 +158,21 @@ impl<C: Connection> Store<C> {
         C::migration_sql(&self.shared.settings)
     }
 
-    /// Creates the record table where it is missing, then [verifies](Self::verify) it. Safe to run at every start,
-    /// and by many instances at once.
+    /// Creates the record table where it is missing, and [verifies](Self::verify) it. Safe to run at every start, and
+    /// by many instances at once: where there is a table it only looks, and needs no right to create one.
     ///
     /// # Errors
     /// [`ConfigurationError`] when the SQL fails, or when a table of that name exists and does not fit.
+    ///
+    /// # Cancel safety
+    /// The future may be dropped at any await.
     pub async fn migrate(&self) -> Result<(), ConfigurationError> {
+        match self.verify().await {
+            Err(ConfigurationError::NoTable { .. }) => {}
+            found => return found,
+        }
         let mut held = self.acquire_for_schema().await?;
-        C::migrate(held.connection(), &self.shared.settings).await.map_err(|error| Self::schema_error(error))?;
+        C::migrate(held.connection(), &self.shared.settings).await.map_err(Self::schema_error)?;
         held.set_clean();
         drop(held);
         self.verify().await
@@ -178,6 +185,9 @@ impl<C: Connection> Store<C> {
     ///
     /// # Errors
     /// [`ConfigurationError::NoTable`] or [`ConfigurationError::Table`], each with what to run.
+    ///
+    /// # Cancel safety
+    /// The future may be dropped at any await.
     pub async fn verify(&self) -> Result<(), ConfigurationError> {
         self.check().await?;
         // Already set in a store that is in use.
@@ -198,9 +208,10 @@ impl<C: Connection> Store<C> {
         }
     }
 
-    /// Makes sure, once, that the record table is fit before anything is claimed in it.
+    /// Makes sure that the record table is fit before anything is claimed in it. Units that start at once each look:
+    /// waiting for one another they would wait for each other's timeouts when the database is away.
     pub(crate) async fn ready(&self) -> Result<(), ConfigurationError> {
-        self.shared.ready.get_or_try_init(|| self.check()).await.copied()
+        if self.shared.ready.initialized() { Ok(()) } else { self.verify().await }
     }
 
     async fn acquire_for_schema(&self) -> Result<Held<C>, ConfigurationError> {

@@ -18,10 +18,15 @@ use std::{fmt::Write as _, time::Duration};
 
 const MIGRATION: &str = include_str!("../../migrations/mysql/0001_idem_records.sql");
 
-/// The session's own lock wait, put back when the unit ends: the connection may be shared with other code.
-const RESTORE: &str = "SET SESSION innodb_lock_wait_timeout = @idem_lock_wait";
-const ROLL_BACK: &str = "ROLLBACK; SET SESSION innodb_lock_wait_timeout = @idem_lock_wait";
-const CLOSE: &str = "RELEASE SAVEPOINT idem_guard; COMMIT; SET SESSION innodb_lock_wait_timeout = @idem_lock_wait";
+/// The session's own settings, put back when the unit ends: the connection may be shared with other code.
+///
+/// In a unit autocommit is off. A server that ends the transaction by itself (a deadlock, DDL) then opens another one,
+/// which nobody commits, for what the body writes after it.
+const RESTORE: &str = "SET SESSION innodb_lock_wait_timeout = @idem_lock_wait, SESSION autocommit = @idem_autocommit";
+const ROLL_BACK: &str =
+    "ROLLBACK; SET SESSION innodb_lock_wait_timeout = @idem_lock_wait, SESSION autocommit = @idem_autocommit";
+const CLOSE: &str = "RELEASE SAVEPOINT idem_guard; COMMIT; \
+     SET SESSION innodb_lock_wait_timeout = @idem_lock_wait, SESSION autocommit = @idem_autocommit";
 
 /// ER_DUP_ENTRY
 const DUPLICATE_ENTRY: u16 = 1062;
@@ -38,6 +43,7 @@ pub(crate) struct Statements {
 
 impl Backend for MySqlConnection {
     const NAME: &'static str = "MySQL";
+    const ENDS_TRANSACTIONS: bool = true;
     type Statements = Statements;
     type Keeper = ();
 
@@ -50,8 +56,9 @@ impl Backend for MySqlConnection {
             .map_or(String::new(), |level| format!("SET TRANSACTION ISOLATION LEVEL {level}; "));
         Statements {
             begin: format!(
-                "SET @idem_lock_wait = @@SESSION.innodb_lock_wait_timeout, \
-                 SESSION innodb_lock_wait_timeout = {lock_wait}; {isolation}START TRANSACTION; "
+                "SET @idem_lock_wait = @@SESSION.innodb_lock_wait_timeout, @idem_autocommit = @@SESSION.autocommit, \
+                 SESSION innodb_lock_wait_timeout = {lock_wait}, SESSION autocommit = 0; \
+                 {isolation}START TRANSACTION; "
             ),
             table: settings.table.quoted('`'),
             retention_us: settings.retention.as_millis().saturating_mul(1000),

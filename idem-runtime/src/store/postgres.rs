@@ -35,7 +35,12 @@ pub(crate) struct Statements {
 impl Statements {
     fn new(settings: &Settings) -> Self {
         let table = settings.table.quoted('"');
-        let level = settings.isolation.sql().map_or(String::new(), |level| format!(" ISOLATION LEVEL {level}"));
+        // The level is set twice. Where other code left a transaction open on the connection, BEGIN of another level
+        // than it has is an error, and not just a warning before a unit inside somebody else's transaction.
+        let level = settings.isolation.sql().map_or(String::new(), |level| {
+            let other = if level == "SERIALIZABLE" { "REPEATABLE READ" } else { "SERIALIZABLE" };
+            format!(" ISOLATION LEVEL {other}; SET TRANSACTION ISOLATION LEVEL {level}")
+        });
         // 0 would mean "wait for ever".
         let lock_wait = settings.lock_wait.as_millis().clamp(1, i32::MAX as u128);
         let begin = format!("BEGIN{level}; SET LOCAL lock_timeout = {lock_wait}; SAVEPOINT idem_guard");
@@ -65,6 +70,7 @@ impl Statements {
 
 impl Backend for PgConnection {
     const NAME: &'static str = "PostgreSQL";
+    const ENDS_TRANSACTIONS: bool = false;
     type Statements = Statements;
     type Keeper = ();
 

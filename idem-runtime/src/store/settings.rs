@@ -106,6 +106,7 @@ pub(crate) struct Settings {
     pub(crate) retention: Retention,
     pub(crate) max_connections: Option<u32>,
     pub(crate) acquire_timeout: Duration,
+    pub(crate) answer_timeout: Duration,
 }
 
 impl Default for Settings {
@@ -117,6 +118,7 @@ impl Default for Settings {
             retention: Retention::DEFAULT,
             max_connections: None,
             acquire_timeout: Duration::from_secs(30),
+            answer_timeout: Duration::from_secs(30),
         }
     }
 }

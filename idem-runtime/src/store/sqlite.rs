@@ -36,6 +36,7 @@ pub(crate) struct Statements {
 impl Backend for SqliteConnection {
     const NAME: &'static str = "SQLite";
     const ONE_WRITER: bool = true;
+    const ENDS_TRANSACTIONS: bool = true;
     type Statements = Statements;
     /// A connection to a database in memory, which would vanish with its last one. It is never used.
     type Keeper = Option<Mutex<SqliteConnection>>;
@@ -78,12 +79,15 @@ impl Backend for SqliteConnection {
         let name = options.get_filename().to_string_lossy();
         if name.starts_with(SHARED_MEMORY) {
             let connection = options.connect().await.map_err(|error| ConfigurationError::Connect(Box::new(error)))?;
-            Ok(Some(Mutex::new(connection)))
-        } else if name == ":memory:" || name.is_empty() {
-            Err(ConfigurationError::PrivateMemory)
-        } else {
-            Ok(None)
+            return Ok(Some(Mutex::new(connection)));
         }
+        // In memory by another way, the database may be one for each connection.
+        let file: String =
+            sqlx::query_scalar("SELECT coalesce(max(file), '') FROM pragma_database_list WHERE name = 'main'")
+                .fetch_one(pool)
+                .await
+                .map_err(|error| ConfigurationError::Connect(Box::new(error)))?;
+        if file.is_empty() { Err(ConfigurationError::PrivateMemory) } else { Ok(None) }
     }
 
     async fn claim(&mut self, statements: &Statements, entry: &Entry<'_>) -> Result<Claimed, sqlx::Error> {
@@ -131,8 +135,9 @@ impl Backend for SqliteConnection {
         let committed = if depth(self) == 1 { commit(self).await } else { self.execute("COMMIT").await.map(|_| ()) };
         match committed {
             Ok(()) => Ok(()),
-            // Constraint checked at commit: SQLite keeps the transaction open, and the caller throws it away.
-            Err(error @ sqlx::Error::Database(_)) => Err(CloseError::RolledBack(error)),
+            // SQLITE_BUSY, SQLITE_FULL, SQLITE_CONSTRAINT (checked at commit): not committed. SQLite may keep the
+            // transaction open, and the caller throws it away.
+            Err(error) if matches!(primary_code(&error), Some(5 | 13 | 19)) => Err(CloseError::RolledBack(error)),
             Err(error) => Err(CloseError::Unknown(error)),
         }
     }
@@ -189,7 +194,18 @@ impl Backend for SqliteConnection {
     }
 
     fn migration_sql(settings: &Settings) -> String {
-        settings.table.place_in(MIGRATION, '"')
+        let sql = settings.table.place_in(MIGRATION, '"');
+        // SQLite wants the schema at the index's name, and not at the table's.
+        match settings.table.schema() {
+            Some(schema) => {
+                let (index, table) = (format!("{}_keep_until", settings.table.name()), settings.table.quoted('"'));
+                sql.replace(
+                    &format!("{index} ON {table}"),
+                    &format!("\"{schema}\".{index} ON \"{}\"", settings.table.name()),
+                )
+            }
+            None => sql,
+        }
     }
 
     async fn inspect(&mut self, settings: &Settings) -> Result<Option<Vec<String>>, sqlx::Error> {

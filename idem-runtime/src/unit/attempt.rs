@@ -70,6 +70,21 @@ impl Backoff {
     }
 }
 
+/// `None` when the future does not end in time.
+pub(crate) async fn within<F: Future>(limit: Duration, future: F) -> Option<F::Output> {
+    // tokio's timer needs tokio; on another runtime of sqlx's the wait has no bound here.
+    if tokio::runtime::Handle::try_current().is_ok() {
+        tokio::time::timeout(limit, future).await.ok()
+    } else {
+        Some(future.await)
+    }
+}
+
+/// The error of an answer that does not come.
+pub(crate) fn no_answer() -> sqlx::Error {
+    sqlx::Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, "the database did not answer in time"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::AttemptToken;

@@ -1,6 +1,9 @@
 //! Claiming: first or repeat, with everything that can be cured before any user code has run.
 
-use super::{AttemptToken, ClaimedAction, Stage, Unit, attempt::Backoff};
+use super::{
+    AttemptToken, ClaimedAction, Stage, Unit,
+    attempt::{Backoff, no_answer, within},
+};
 use crate::{
     error::{Busy, ClaimError, ConfigurationError, DatabaseError, Phase},
     key::{IntoKey, Key},
@@ -141,7 +144,10 @@ impl<C: Connection> Store<C> {
         if suspicious && let Err(error) = held.connection().ping().await {
             return Ok(Try::Again(Reason::Dead(error)));
         }
-        let error = match held.connection().claim(self.statements(), &Entry { key, attempt }).await {
+        let limit = self.settings().lock_wait + self.settings().answer_timeout;
+        let entry = Entry { key, attempt };
+        let claiming = held.connection().claim(self.statements(), &entry);
+        let error = match within(limit, claiming).await.unwrap_or_else(|| Err(no_answer())) {
             Ok(Claimed::First) => return Ok(Try::First(held)),
             Ok(Claimed::Repeat(record)) => {
                 release(held);
@@ -160,7 +166,8 @@ impl<C: Connection> Store<C> {
         if trouble == Trouble::Connection {
             return Ok(Try::Again(Reason::Dead(error)));
         }
-        if held.connection().reset(self.statements()).await.is_ok() {
+        let resetting = held.connection().reset(self.statements());
+        if matches!(within(self.settings().answer_timeout, resetting).await, Some(Ok(()))) {
             release(held);
         }
         match trouble {
@@ -199,6 +206,15 @@ impl<C: Connection> Store<C> {
         }
     }
 
+    /// The attempt that is recorded for a key. `None` when the database does not answer.
+    pub(super) async fn recorded(&self, key: &Key) -> Option<Option<AttemptToken>> {
+        let mut held = self.acquire().await.ok()?;
+        let asking = held.connection().recorded_attempt(self.statements(), key);
+        let recorded = within(self.settings().answer_timeout, asking).await?.ok()?;
+        release(held);
+        Some(recorded)
+    }
+
     /// Asks the claim what became of a lost COMMIT. `None` when the database does not answer in time.
     ///
     /// Looking is not enough: a row that is not there yet may still be committed by the session whose answer was lost.
@@ -208,7 +224,8 @@ impl<C: Connection> Store<C> {
         for _ in 0..SETTLE_TRIES {
             match self.claim_once(key, AttemptToken::new()).await {
                 Ok(Try::First(mut held)) => {
-                    if held.connection().roll_back_unit(self.statements()).await.is_ok() {
+                    let rolling_back = held.connection().roll_back_unit(self.statements());
+                    if matches!(within(self.settings().answer_timeout, rolling_back).await, Some(Ok(_))) {
                         release(held);
                     }
                     return Some(Settled::NotCommitted);
@@ -226,15 +243,6 @@ impl<C: Connection> Store<C> {
 fn release<C: Connection>(mut held: Held<C>) {
     if depth(held.connection()) == 0 {
         held.set_clean();
-    }
-}
-
-async fn within<F: Future>(limit: Duration, future: F) -> Option<F::Output> {
-    // tokio's timer needs tokio; on another runtime of sqlx's the wait is bounded by the pool alone.
-    if tokio::runtime::Handle::try_current().is_ok() {
-        tokio::time::timeout(limit, future).await.ok()
-    } else {
-        Some(future.await)
     }
 }
 

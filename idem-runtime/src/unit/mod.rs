@@ -29,6 +29,7 @@ use crate::{
     outcome::Outcome,
     store::{CloseError, Connection, Held, Store, Trouble, depth},
 };
+use attempt::{no_answer, within};
 use claim::Settled;
 use std::fmt;
 
@@ -102,10 +103,10 @@ impl<C: Connection> Unit<C> {
     /// lost and another delivery turns out to have done the action, the result is [`Outcome::Duplicate`].
     pub async fn commit<T, E>(mut self, value: T) -> Result<Outcome<T>, Error<E>> {
         self.claimed.stage = Stage::Closing;
-        let closed = {
-            let statements = self.store.statements();
-            self.held.connection().close_unit(statements).await
-        };
+        let closing = self.held.connection().close_unit(self.store.statements());
+        let closed = within(self.store.settings().answer_timeout, closing)
+            .await
+            .unwrap_or_else(|| Err(CloseError::Unknown(no_answer())));
         let result = match closed {
             Ok(()) => {
                 if depth(self.held.connection()) == 0 {
@@ -129,7 +130,9 @@ impl<C: Connection> Unit<C> {
             Ok(Outcome::Duplicate(seen)) => log::duplicate(&self.claimed.key, seen),
             Ok(_) => log::first(&self.claimed.key),
             Err(error @ Error::TransactionEnded(_)) => log::ended_inside(&self.claimed.key, &shown(error)),
-            Err(_) if self.attempts_left > 0 => log::repeating(&self.claimed.key, self.attempts_left),
+            Err(error) if self.attempts_left > 0 && retry::is_curable(error) => {
+                log::repeating(&self.claimed.key, self.attempts_left);
+            }
             Err(error) => log::not_committed(&self.claimed.key, &shown(error)),
         }
         result
@@ -141,10 +144,7 @@ impl<C: Connection> Unit<C> {
     /// Always: [`Error::Body`], or [`Error::TransactionEnded`] when the body had ended the transaction and the claim
     /// is durable (or may be), so that a redelivery would be taken for a repeat.
     pub async fn roll_back<T, E>(mut self, error: E) -> Result<Outcome<T>, Error<E>> {
-        let rolled_back = {
-            let statements = self.store.statements();
-            self.held.connection().roll_back_unit(statements).await
-        };
+        let rolled_back = self.roll_back_transaction().await;
         self.claimed.stage = Stage::Ended;
         match rolled_back {
             Ok(true) => {
@@ -156,14 +156,22 @@ impl<C: Connection> Unit<C> {
             // same is, and a redelivery would be taken for a repeat; so it is, too, when that cannot be ruled out.
             Ok(false) => {
                 let claim_durable = self.claim_durable().await;
-                if claim_durable != Some(false) {
+                if claim_durable != Some(false) || !C::ENDS_TRANSACTIONS {
                     let ended = TransactionEnded { how: Ending::Ended, claim_durable };
                     log::ended_inside(&self.claimed.key, &ended);
                     return Err(Error::TransactionEnded(ended));
                 }
             }
-            // The connection is closed with the unit, and the server rolls back.
-            Err(_) => {}
+            // The connection is lost, and the server rolls back, unless the body had committed before. When nobody can
+            // be asked the database is away, which is the likelier reason for all of this.
+            Err(_) => {
+                drop(self.held);
+                if self.store.recorded(&self.claimed.key).await == Some(Some(self.attempt)) {
+                    let ended = TransactionEnded { how: Ending::Ended, claim_durable: Some(true) };
+                    log::ended_inside(&self.claimed.key, &ended);
+                    return Err(Error::TransactionEnded(ended));
+                }
+            }
         }
         if self.attempts_left > 0 {
             log::repeating(&self.claimed.key, self.attempts_left);
@@ -174,17 +182,21 @@ impl<C: Connection> Unit<C> {
     }
 
     async fn transaction_ended<E>(&mut self, how: Ending) -> Error<E> {
-        let statements = self.store.statements();
         // What is open now, if anything, is not what claimed.
-        let _ = self.held.connection().roll_back_unit(statements).await;
+        let _ = self.roll_back_transaction().await;
         Error::TransactionEnded(TransactionEnded { how, claim_durable: self.claim_durable().await })
     }
 
     /// Whether this attempt's claim is in the record table, seen from outside any transaction.
     async fn claim_durable(&mut self) -> Option<bool> {
-        let statements = self.store.statements();
-        let recorded = self.held.connection().recorded_attempt(statements, &self.claimed.key).await;
+        let asking = self.held.connection().recorded_attempt(self.store.statements(), &self.claimed.key);
+        let recorded = within(self.store.settings().answer_timeout, asking).await?;
         recorded.ok().map(|attempt| attempt == Some(self.attempt))
+    }
+
+    async fn roll_back_transaction(&mut self) -> Result<bool, sqlx::Error> {
+        let rolling_back = self.held.connection().roll_back_unit(self.store.statements());
+        within(self.store.settings().answer_timeout, rolling_back).await.unwrap_or_else(|| Err(no_answer()))
     }
 }
 

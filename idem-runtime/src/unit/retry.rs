@@ -9,8 +9,12 @@ use std::time::Duration;
 
 /// The repetition that `retry = n` asks for: the whole unit, claim and body, up to `n` times more.
 ///
-/// A unit is run again after [`Error::Body`] and after database errors that are retryable, with a pause that grows
-/// from about 10 milliseconds to about a second. What a repeat cannot cure is returned at once.
+/// A unit is run again after [`Error::Body`] and after a commit that failed for a reason that is retryable, with a pause
+/// that grows from about 10 milliseconds to about a second. What a repeat cannot cure is returned at once, and so is
+/// an error of the claim, which starts again by itself where that helps.
+///
+/// # Cancel safety
+/// Futures of this type's methods may be dropped at any await; see [`Unit`](crate::Unit).
 #[derive(Debug)]
 pub struct Retry {
     key: Result<Key, KeyError>,
@@ -38,16 +42,21 @@ impl Retry {
 
     /// Whether the unit is to be run again after it ended like this; waits for the pause if so.
     pub async fn again<T, E>(&mut self, ended: &Result<Outcome<T>, Error<E>>) -> bool {
-        let curable = match ended {
-            Err(Error::Body(_)) => true,
-            Err(Error::Database(error)) => error.is_retryable(),
-            _ => false,
-        };
+        let curable = ended.as_ref().is_err_and(is_curable);
         if !curable || self.left == 0 {
             return false;
         }
         self.left -= 1;
         self.backoff.pause().await;
         true
+    }
+}
+
+/// Whether running the unit again may cure an error.
+pub(super) fn is_curable<E>(error: &Error<E>) -> bool {
+    match error {
+        Error::Body(_) => true,
+        Error::Database(error) => error.is_retryable(),
+        _ => false,
     }
 }

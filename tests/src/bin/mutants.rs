@@ -43,7 +43,9 @@ fn run() -> io::Result<bool> {
 
     let mut survivors = 0;
     let mut caught = 0;
-    for mutant in list.split("\n\n").filter_map(parse).filter(|mutant| words.iter().all(|word| mutant.name.contains(word))) {
+    for mutant in
+        list.split("\n\n").filter_map(parse).filter(|mutant| words.iter().all(|word| mutant.name.contains(word)))
+    {
         match judge(&root, &copy, &mutant)? {
             Verdict::Caught(tests) => {
                 caught += 1;
@@ -65,7 +67,13 @@ fn run() -> io::Result<bool> {
 
 fn parse(block: &str) -> Option<Mutant<'_>> {
     let mut lines = block.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
-    Some(Mutant { name: lines.next()?, file: lines.next()?, from: lines.next()?, to: lines.next()?, tests: lines.next()? })
+    Some(Mutant {
+        name: lines.next()?,
+        file: lines.next()?,
+        from: lines.next()?,
+        to: lines.next()?,
+        tests: lines.next()?,
+    })
 }
 
 fn judge(root: &Path, copy: &Path, mutant: &Mutant<'_>) -> io::Result<Verdict> {
