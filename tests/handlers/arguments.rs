@@ -164,7 +164,7 @@ idem_tests::on_every_database! {
         }
 
         // Closures, trait objects, `impl Trait`, slices, function pointers, and constants of the type level.
-        #[idempotent(key = id + ":" + N_OF_THEM + ":" + text, store = db)]
+        #[idempotent(key = id + ":" + N_OF_THEM + ":" + text, store = db, scope = "arguments.of_all_kinds")]
         async fn of_all_kinds<const N: usize>(
             db: &mut Conn,
             id: impl KeyPart<Risk = idem_runtime::Stable> + Into<String>,

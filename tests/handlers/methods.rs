@@ -58,13 +58,13 @@ idem_tests::on_every_database! {
         }
 
         impl Shop<Db> {
-            #[idempotent(key = self.tenant + ":" + Self::KIND + ":" + msg.order_no, store = self.store, tx = db)]
+            #[idempotent(key = self.tenant + ":" + Self::KIND + ":" + msg.order_no, store = self.store, tx = db, scope = "methods.by_reference")]
             async fn by_reference(&self, db: &mut Conn, msg: &Message) -> Result<i64, sqlx::Error> {
                 credit(db, "a", msg.amount).await?;
                 Ok(self.sold)
             }
 
-            #[idempotent(key = "self.tenant() + ':' + Self::KIND + ':' + msg.order_no", store = db)]
+            #[idempotent(key = "self.tenant() + ':' + Self::KIND + ':' + msg.order_no", store = db, scope = "methods.by_mutable_reference")]
             async fn by_mutable_reference(&mut self, db: &mut Conn, msg: &Message) -> Result<i64, sqlx::Error> {
                 self.sold += msg.amount;
                 credit(db, "a", msg.amount).await?;
@@ -73,51 +73,51 @@ idem_tests::on_every_database! {
             }
 
             // The store is the method's own, and the method is given up to the body.
-            #[idempotent(key = self.tenant + ":" + msg.order_no, store = self.store.clone(), tx = db)]
+            #[idempotent(key = self.tenant + ":" + msg.order_no, store = self.store.clone(), tx = db, scope = "methods.by_value")]
             async fn by_value(mut self, db: &mut Conn, msg: Message) -> Result<Self, sqlx::Error> {
                 self.sold += msg.amount;
                 credit(db, "a", self.sold).await?;
                 Ok(self)
             }
 
-            #[idempotent(key = self.tenant + ":" + msg.order_no, store = self.store, tx = db)]
+            #[idempotent(key = self.tenant + ":" + msg.order_no, store = self.store, tx = db, scope = "methods.by_arc")]
             async fn by_arc(self: Arc<Self>, msg: Message, db: &mut Conn) -> Result<Arc<Self>, sqlx::Error> {
                 credit(db, "a", msg.amount).await?;
                 Ok(self)
             }
 
-            #[idempotent(key = self.tenant + ":" + msg.order_no, store = self.store, tx = db)]
+            #[idempotent(key = self.tenant + ":" + msg.order_no, store = self.store, tx = db, scope = "methods.by_reference_to_arc")]
             async fn by_reference_to_arc(self: &Arc<Self>, msg: &Message, db: &mut Conn) -> Result<usize, sqlx::Error> {
                 credit(db, "a", msg.amount).await?;
                 Ok(Arc::strong_count(self))
             }
 
-            #[idempotent(key = self.tenant + ":" + msg.order_no, store = self.store, tx = db)]
+            #[idempotent(key = self.tenant + ":" + msg.order_no, store = self.store, tx = db, scope = "methods.by_box")]
             async fn by_box(self: Box<Self>, db: &mut Conn, msg: &Message) -> Result<i64, sqlx::Error> {
                 credit(db, "a", msg.amount).await?;
                 Ok(self.sold)
             }
 
-            #[idempotent(key = self.tenant + ":" + msg.order_no, store = db)]
+            #[idempotent(key = self.tenant + ":" + msg.order_no, store = db, scope = "methods.by_pin")]
             async fn by_pin(mut self: Pin<&mut Self>, db: &mut Conn, msg: &Message) -> Result<i64, sqlx::Error> {
                 self.as_mut().sold += msg.amount;
                 credit(db, "a", msg.amount).await?;
                 Ok(self.sold)
             }
 
-            #[idempotent(key = self.tenant + ":" + msg.order_no, store = db)]
+            #[idempotent(key = self.tenant + ":" + msg.order_no, store = db, scope = "methods.by_rc")]
             async fn by_rc(self: Rc<Self>, db: &mut Conn, msg: &Message) -> Result<i64, sqlx::Error> {
                 credit(db, "a", msg.amount).await?;
                 Ok(self.sold)
             }
 
-            #[idempotent(key = Self::KIND + ":" + msg.order_no, store = db)]
+            #[idempotent(key = Self::KIND + ":" + msg.order_no, store = db, scope = "methods.associated")]
             async fn associated(db: &mut Conn, msg: &Message) -> Result<&'static str, sqlx::Error> {
                 credit(db, "a", msg.amount).await?;
                 Ok(Self::KIND)
             }
 
-            #[idempotent(key = self.tenant + ":" + msg.order_no, store = self.store, tx = db, retry = 2)]
+            #[idempotent(key = self.tenant + ":" + msg.order_no, store = self.store, tx = db, retry = 2, scope = "methods.again")]
             async fn again(&self, db: &mut Conn, msg: &Message, tries: &AtomicI64) -> Result<i64, &'static str> {
                 credit(db, "a", msg.amount).await.map_err(|_| "sql")?;
                 let tries = tries.fetch_add(1, Ordering::SeqCst);
@@ -125,7 +125,7 @@ idem_tests::on_every_database! {
             }
 
             // A handler calls plain methods with the connection, and `Self` in its types.
-            #[idempotent(key = self.tenant + ":" + msg.order_no, store = self.store, tx = db)]
+            #[idempotent(key = self.tenant + ":" + msg.order_no, store = self.store, tx = db, scope = "methods.with_helpers")]
             async fn with_helpers(&self, db: &mut Conn, msg: &Message) -> <Self as Answers>::Answer {
                 self.helper(db, msg).await?;
                 Self::other_helper(db).await
@@ -152,7 +152,7 @@ idem_tests::on_every_database! {
         where
             K: KeyPart<Risk = Stable> + Sync,
         {
-            #[idempotent(key = self.book + ":" + entry + ":" + C::NAME, store = db)]
+            #[idempotent(key = self.book + ":" + entry + ":" + C::NAME, store = db, scope = "methods.post")]
             async fn post<E>(&self, db: &mut Conn, entry: &'a E, note: impl Fn(&E) -> i64) -> Result<&'a C, sqlx::Error>
             where
                 E: KeyPart<Risk = Stable> + ?Sized,
@@ -173,7 +173,7 @@ idem_tests::on_every_database! {
             }
         }
 
-        #[idempotent(key = account + ":" + order, store = db)]
+        #[idempotent(key = account + ":" + order, store = db, scope = "methods.on_any_database")]
         async fn on_any_database<B: Book>(db: &mut B, account: &str, order: u64) -> Result<(), sqlx::Error> {
             db.add(account).await?;
             B::add(db, account).await
@@ -188,7 +188,7 @@ idem_tests::on_every_database! {
 
             // A provided method that others may replace.
             #[allow(async_fn_in_trait)]
-            #[idempotent(key = msg.order_no, store = db)]
+            #[idempotent(key = msg.order_no, store = db, scope = "methods.provided")]
             async fn provided(&self, db: &mut Conn, msg: &Message) -> Result<&'static str, sqlx::Error> {
                 credit(db, "a", msg.amount).await?;
                 Ok("provided")
@@ -248,13 +248,13 @@ idem_tests::on_every_database! {
         // Above and below `#[instrument]`.
         impl Shop<Db> {
             #[tracing::instrument(skip_all, fields(order = msg.order_no), err(Debug))]
-            #[idempotent(key = msg.order_no, store = db)]
+            #[idempotent(key = msg.order_no, store = db, scope = "methods.traced_above")]
             async fn traced_above(&self, db: &mut Conn, msg: &Message, fail: bool) -> Result<i64, sqlx::Error> {
                 credit(db, "a", msg.amount).await?;
                 if fail { Err(sqlx::Error::RowNotFound) } else { Ok(self.sold) }
             }
 
-            #[idempotent(key = msg.order_no, store = db)]
+            #[idempotent(key = msg.order_no, store = db, scope = "methods.traced_below")]
             #[tracing::instrument(skip_all, fields(order = msg.order_no), err)]
             async fn traced_below(&self, db: &mut Conn, msg: &Message, fail: bool) -> Result<i64, sqlx::Error> {
                 credit(db, "a", msg.amount).await?;

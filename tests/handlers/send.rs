@@ -39,7 +39,7 @@ idem_tests::on_every_database! {
             Ok(msg.order_no.clone())
         }
 
-        #[idempotent(key = "msg.order_no + ':' + msg.order_no.len()", store = db)]
+        #[idempotent(key = "msg.order_no + ':' + msg.order_no.len()", store = db, scope = "send.generic")]
         async fn generic<T: Send>(db: &mut Conn, msg: &Message, with: T) -> Result<T, sqlx::Error> {
             credit(db, "a", 1).await?;
             Ok(with)
@@ -59,14 +59,14 @@ idem_tests::on_every_database! {
         }
 
         impl Service {
-            #[idempotent(key = msg.order_no, store = self.store, tx = db)]
+            #[idempotent(key = msg.order_no, store = self.store, tx = db, scope = "send.on_paid")]
             async fn on_paid(&self, db: &mut Conn, msg: Message) -> Result<(), sqlx::Error> {
                 credit(db, "a", 1).await?;
                 drop(msg);
                 Ok(())
             }
 
-            #[idempotent(key = msg.order_no, store = self.store, tx = db, retry = 1)]
+            #[idempotent(key = msg.order_no, store = self.store, tx = db, retry = 1, scope = "send.on_closed")]
             async fn on_closed(self: Arc<Self>, db: &mut Conn, msg: Message) -> Result<usize, sqlx::Error> {
                 credit(db, "a", 1).await?;
                 Ok(msg.order_no.len())
@@ -103,7 +103,7 @@ idem_tests::on_every_database! {
         }
 
         impl Sends for Service {
-            #[idempotent(key = msg.order_no, store = db)]
+            #[idempotent(key = msg.order_no, store = db, scope = "send.deliver")]
             async fn deliver(&self, db: &mut Conn, msg: Message) -> Result<(), sqlx::Error> {
                 credit(db, "a", 1).await?;
                 drop(msg);
