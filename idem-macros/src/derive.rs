@@ -8,6 +8,7 @@ use syn::{
 
 use crate::errors::{Complaint, Errors, did_you_mean};
 use crate::model::Runtime;
+use crate::rules::Rule;
 use crate::syntax::has_word;
 
 pub(crate) fn key_part(input: &DeriveInput) -> TokenStream {
@@ -18,7 +19,7 @@ pub(crate) fn key_part(input: &DeriveInput) -> TokenStream {
         Data::Struct(data) => newtype(input, data, &mut errors),
         Data::Enum(data) => names(input, data, &mut errors),
         Data::Union(data) => {
-            let complaint = Complaint::new("a union does not know which of its fields holds the value");
+            let complaint = Complaint::new(Rule::Derive, "a union does not know which of its fields holds the value");
             errors.push(complaint.help("use a newtype or an enum").on(data.union_token));
             None
         }
@@ -48,12 +49,13 @@ fn newtype<'a>(input: &DeriveInput, data: &'a DataStruct, errors: &mut Errors) -
             let member = field.ident.clone().map_or_else(|| Member::from(*index), Member::Named);
             return Some(Plan::Newtype { member, inner: &field.ty });
         }
-        [] => Complaint::new(format!("`{}` holds no value, so it names no action", input.ident))
+        [] => Complaint::new(Rule::Derive, format!("`{}` holds no value, so it names no action", input.ident))
             .help("wrap the number that the business already has: `struct OrderNo(String);`"),
-        [_, ..] => {
-            Complaint::new(format!("`{}` has {} fields, and a key part is one value", input.ident, fields.len()))
-                .help("join the fields in the key: `msg.id.shop + \":\" + msg.id.number`")
-        }
+        [_, ..] => Complaint::new(
+            Rule::Derive,
+            format!("`{}` has {} fields, and a key part is one value", input.ident, fields.len()),
+        )
+        .help("join the fields in the key: `msg.id.shop + \":\" + msg.id.number`"),
     };
     errors.push(complaint.span(input.ident.span()));
     None
@@ -66,15 +68,17 @@ fn is_phantom(ty: &Type) -> bool {
 /// Variants without data, each with a text of its own.
 fn names<'a>(input: &DeriveInput, data: &'a DataEnum, errors: &mut Errors) -> Option<Plan<'a>> {
     if data.variants.is_empty() {
-        let complaint = Complaint::new(format!("`{}` has no variants, so it names nothing", input.ident));
+        let complaint = Complaint::new(Rule::Derive, format!("`{}` has no variants, so it names nothing", input.ident));
         errors.push(complaint.help("add the variants first").span(input.ident.span()));
         return None;
     }
     let mut texts: Vec<(&Ident, LitStr)> = Vec::new();
     for Variant { ident, attrs, fields, .. } in &data.variants {
         if !matches!(fields, Fields::Unit) {
-            let complaint =
-                Complaint::new(format!("variant `{ident}` carries data, which its name would leave out of the key"));
+            let complaint = Complaint::new(
+                Rule::Derive,
+                format!("variant `{ident}` carries data, which its name would leave out of the key"),
+            );
             errors.push(complaint.help("implement `KeyPart` by hand, or make the data a part of its own").on(fields));
         }
         let default = || LitStr::new(&syn::ext::IdentExt::unraw(ident).to_string(), Span::mixed_site());
@@ -82,15 +86,18 @@ fn names<'a>(input: &DeriveInput, data: &'a DataEnum, errors: &mut Errors) -> Op
         let text = written.clone().unwrap_or_else(default);
         if text.value().trim().is_empty() {
             errors.push(
-                Complaint::new(format!("the text of `{ident}` is blank"))
+                Complaint::new(Rule::Derive, format!("the text of `{ident}` is blank"))
                     .help("write a word, such as `\"PAID\"`")
                     .on(&text),
             );
         } else if let Some((other, _)) = texts.iter().find(|(_, other)| other.value() == text.value()) {
-            let complaint = Complaint::new(format!(
-                "`{other}` and `{ident}` have the same text `{}`, so they would be one value in a key",
-                text.value()
-            ));
+            let complaint = Complaint::new(
+                Rule::Derive,
+                format!(
+                    "`{other}` and `{ident}` have the same text `{}`, so they would be one value in a key",
+                    text.value()
+                ),
+            );
             let complaint = complaint.help("give each variant a text of its own");
             errors.push(match written {
                 Some(text) => complaint.on(text),
@@ -142,7 +149,7 @@ fn options(attrs: &[Attribute], target: Target, errors: &mut Errors) -> Options 
 
 fn once<T>(slot: &mut Option<T>, value: T, path: &Path) -> syn::Result<()> {
     if slot.replace(value).is_some() {
-        return Err(Complaint::new(format!("`{}` stands here twice", path.to_token_stream()))
+        return Err(Complaint::new(Rule::Derive, format!("`{}` stands here twice", path.to_token_stream()))
             .help("leave one out")
             .on(path));
     }
@@ -152,15 +159,17 @@ fn once<T>(slot: &mut Option<T>, value: T, path: &Path) -> syn::Result<()> {
 fn unknown(path: &Path, target: Target) -> syn::Error {
     let written = path.to_token_stream().to_string();
     let complaint = match (target, written.as_str()) {
-        (Target::Type, "text") => Complaint::new("`text` belongs on a variant"),
-        (Target::Variant | Target::Field, "crate") => Complaint::new("`crate` belongs on the type"),
+        (Target::Type, "text") => Complaint::new(Rule::Derive, "`text` belongs on a variant")
+            .help("leave it out; the text of a newtype is that of its value"),
+        (Target::Variant | Target::Field, "crate") => Complaint::new(Rule::Derive, "`crate` belongs on the type"),
         (Target::Field, "text") => {
-            Complaint::new("`text` belongs on the variants of an enum; a newtype writes its value")
+            Complaint::new(Rule::Derive, "`text` belongs on the variants of an enum; a newtype writes its value")
         }
-        (Target::Field, _) => Complaint::new(format!("unknown option `{written}`; fields have none")),
-        _ => Complaint::new(format!(
-            "unknown option `{written}`; the options are `text` on a variant and `crate` on the type"
-        )),
+        (Target::Field, _) => Complaint::new(Rule::Derive, format!("unknown option `{written}`; fields have none")),
+        _ => Complaint::new(
+            Rule::Derive,
+            format!("unknown option `{written}`; the options are `text` on a variant and `crate` on the type"),
+        ),
     };
     match did_you_mean(&written, ["text", "crate"]).filter(|meant| *meant != written) {
         Some(meant) => complaint.help(format!("did you mean `{meant}`?")).on(path),

@@ -6,6 +6,8 @@ use std::ops::Range;
 use proc_macro2::{Span, TokenStream};
 use syn::LitStr;
 
+use crate::rules::Rule;
+
 /// Where the user wrote something: bare tokens, or a range of bytes inside a string literal.
 #[derive(Clone)]
 pub(crate) enum Place {
@@ -27,13 +29,21 @@ impl Place {
 
 /// One refusal: the reason in one sentence, then what to do about it.
 pub(crate) struct Complaint {
+    rule: Rule,
     reason: String,
     helps: Vec<String>,
+    escape: Option<String>,
 }
 
 impl Complaint {
-    pub(crate) fn new(reason: impl Into<String>) -> Self {
-        Self { reason: reason.into(), helps: Vec::new() }
+    pub(crate) fn new(rule: Rule, reason: impl Into<String>) -> Self {
+        Self { rule, reason: reason.into(), helps: Vec::new(), escape: None }
+    }
+
+    /// Ends with the rule's escape, for what is named here.
+    pub(crate) fn escape(mut self, name: &str) -> Self {
+        self.escape = self.rule.escape(name);
+        self
     }
 
     pub(crate) fn help(mut self, help: impl Into<String>) -> Self {
@@ -58,7 +68,14 @@ impl Complaint {
         syn::Error::new(span, self.text(None))
     }
 
-    fn text(self, quote: Option<&str>) -> String {
+    /// Without a help of its own, a refusal shows the way out that its rule knows.
+    fn text(mut self, quote: Option<&str>) -> String {
+        #[cfg(test)]
+        refused::note(self.rule);
+        if self.helps.is_empty() {
+            self.helps.push(self.rule.entry().way_out.to_owned());
+        }
+        self.helps.extend(self.escape);
         let mut text = self.reason;
         if let Some(quote) = quote {
             text.push_str("\n\n");
@@ -70,6 +87,23 @@ impl Complaint {
             let _ = write!(text, "{gap}help: {help}");
         }
         text
+    }
+}
+
+/// The rules of all refusals on this thread, for tests: a message does not say its rule.
+#[cfg(test)]
+pub(crate) mod refused {
+    use super::Rule;
+    use std::cell::RefCell;
+
+    thread_local!(static RULES: RefCell<Vec<Rule>> = const { RefCell::new(Vec::new()) });
+
+    pub(super) fn note(rule: Rule) {
+        RULES.with_borrow_mut(|rules| rules.push(rule));
+    }
+
+    pub(crate) fn take() -> Vec<Rule> {
+        RULES.take()
     }
 }
 
@@ -103,6 +137,10 @@ impl Errors {
 
     pub(crate) fn take<T>(&mut self, result: syn::Result<T>) -> Option<T> {
         result.map_err(|error| self.push(error)).ok()
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.found.len()
     }
 
     pub(crate) fn is_empty(&self) -> bool {

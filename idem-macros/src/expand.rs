@@ -43,23 +43,26 @@ pub(crate) fn handler(handler: &Handler) -> TokenStream {
             let store = receiver(connection);
             let claim = claim(runtime, &quote_spanned!(here=> #store.claim(key)));
             let connection = lend(connection);
-            let body = body(&item.block, output, true);
+            let body = body(&item.block, output, &quote_spanned!(here=> async move));
             quote_spanned! {here=>
                 #claim
                 #connection
                 #never
                 let result = #body.await;
-                #ends
+                return #ends;
             }
         }
         Some(times) => {
             let store = argument(connection);
             let claim = claim(runtime, &quote_spanned!(here=> retry.claim(#store)));
             let connection = lend(connection);
-            let body = body(&item.block, output, false);
+            // Located at the number: a body that consumes its parameters is then told that it is repeated.
+            let there = at(times);
+            let body = body(&item.block, output, &quote_spanned!(there=> async));
+            let again = quote_spanned!(there=> loop);
             quote_spanned! {here=>
                 let mut retry = #retrying::Retry::new(key, #times);
-                loop {
+                #again {
                     #claim
                     #connection
                     #never
@@ -201,8 +204,8 @@ fn key(handler: &Handler) -> TokenStream {
             }
         }
     }
-    let delivery = handler.delivery.iter().map(|id| quote_spanned!(here=> .delivery(&#id)));
-    let record = handler.record.iter().map(|message| quote_spanned!(here=> .record(&#message)));
+    let delivery = handler.delivery.iter().map(|id| quote_spanned!(at(id)=> .delivery(&#id)));
+    let record = handler.record.iter().map(|message| quote_spanned!(at(message)=> .record(&#message)));
     quote_spanned! {here=>
         #first
         let key = #scope #chain #(#delivery)* #(#record)* .finish();
@@ -237,11 +240,12 @@ fn claim(runtime: &Runtime, claim: &TokenStream) -> TokenStream {
     }
 }
 
-/// `let db = unit.connection();` with the user's own name. The type is known from the store: written again, a misspelt
-/// one would be reported twice.
+/// `let db = unit.connection();` with the user's own name. The signature's store says the type: written again, a misspelt
+/// one would be reported twice. A parameter that left the signature has its type only here, where its import is used.
 fn lend(connection: &Connection) -> TokenStream {
-    let Connection { name, mutable, .. } = connection;
-    quote_spanned!(Span::mixed_site()=> let #mutable #name = unit.connection();)
+    let Connection { name, mutable, written, store, .. } = connection;
+    let written = store.as_ref().map(|_| quote_spanned!(Span::mixed_site()=> : #written));
+    quote_spanned!(Span::mixed_site()=> let #mutable #name #written = unit.connection();)
 }
 
 /// The store as the receiver of `.claim(key)`.
@@ -274,26 +278,26 @@ fn at(tokens: &impl ToTokens) -> Span {
     tokens.to_token_stream().into_iter().next().map_or(here, |token| here.located_at(token.span()))
 }
 
-/// Names the body's type outside the body, where no `use` of the body can shadow it.
+/// Names the body's type outside the body, where no `use` of the body can shadow it. The name is the only generated one
+/// that stands inside the user's braces, where an item or a `use .. ::*` of the body would win over a short one.
 fn never(runtime: &Runtime, output: &Type) -> TokenStream {
     let here = Span::mixed_site();
     let runtime = runtime.at(here);
-    quote_spanned!(here=> let never = #runtime::expansion::never::<#output>;)
+    quote_spanned!(here=> let idem_never = #runtime::expansion::never::<#output>;)
 }
 
 /// Input: `{ use Status::*; charge(db).await?; Ok(()) }`
 ///
-/// Output: `async move { use Status::*; if false { return never(); } charge(db).await?; Ok(()) }`
+/// Output: `async move { use Status::*; if false { return idem_never(); } charge(db).await?; Ok(()) }`
 ///
 /// The return that never runs tells inference the body's type, so mistakes are reported as in the plain function. It
 /// stands after the body's first items, because clippy wants items before statements.
-fn body(block: &syn::Block, output: &Type, once: bool) -> TokenStream {
-    let here = Span::mixed_site();
+fn body(block: &syn::Block, output: &Type, opening: &TokenStream) -> TokenStream {
     let items = block.stmts.iter().take_while(|statement| matches!(statement, Stmt::Item(_))).count();
     let (items, statements) = block.stmts.split_at(items);
     let at = at(output);
-    let edge = quote_spanned!(at=> if false { return never(); });
-    let mut tokens = if once { quote_spanned!(here=> async move) } else { quote_spanned!(here=> async) };
+    let edge = quote_spanned!(at=> if false { return idem_never(); });
+    let mut tokens = opening.clone();
     block.brace_token.surround(&mut tokens, |tokens| {
         tokens.extend(quote!(#(#items)* #edge #(#statements)*));
     });
@@ -303,7 +307,7 @@ fn body(block: &syn::Block, output: &Type, once: bool) -> TokenStream {
 /// A refused handler: the signature that callers expect, and the body for its own errors, never run. After one error
 /// nothing else is reported.
 pub(crate) fn refused(refused: &Refused) -> TokenStream {
-    let Refused { item, runtime, connection, output } = refused;
+    let Refused { item, runtime, connection, output, keep_body } = refused;
     let here = Span::mixed_site();
     let path = runtime.at(here);
     let touched = item.sig.inputs.iter().enumerate().flat_map(|(index, input)| match input {
@@ -316,9 +320,9 @@ pub(crate) fn refused(refused: &Refused) -> TokenStream {
         let store = store.is_none().then(|| quote_spanned!(here=> let _ = &#name;));
         quote_spanned!(here=> #store let #mutable #name: #written = #path::expansion::never(); let _ = &#name;)
     });
-    let body = output.as_ref().map(|output| {
+    let body = output.as_ref().filter(|_| *keep_body).map(|output| {
         let never = never(runtime, output);
-        let body = body(&item.block, output, true);
+        let body = body(&item.block, output, &quote_spanned!(here=> async move));
         quote_spanned!(here=> #never let _ = #body.await;)
     });
     let block = quote_spanned! {here=>
@@ -333,7 +337,10 @@ pub(crate) fn refused(refused: &Refused) -> TokenStream {
 /// A trait method's declaration, with the signature that its implementations have.
 pub(crate) fn declaration(item: &syn::TraitItemFn, runtime: &Runtime, connection: Option<&Connection>) -> TokenStream {
     let mut item = item.clone();
-    if let ReturnType::Type(_, output) = &mut item.sig.output {
+    // `-> impl Future<..>` stays as it is: what it resolves to cannot be named here.
+    if item.sig.asyncness.is_some()
+        && let ReturnType::Type(_, output) = &mut item.sig.output
+    {
         **output = Type::Verbatim(handled(runtime, output));
     }
     if let Some(connection) = connection {

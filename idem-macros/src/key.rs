@@ -8,6 +8,7 @@ use quote::{ToTokens as _, quote_spanned};
 use crate::errors::{Complaint, Errors, Place};
 use crate::lex::{Kind, Lexemes};
 use crate::names;
+use crate::rules::Rule;
 
 /// A key as the user wrote it.
 pub(crate) struct Key {
@@ -100,7 +101,9 @@ pub(crate) fn parse_one(lexemes: &Lexemes, errors: &mut Errors) -> Option<String
         [Part { written, content: Content::Value(_), .. }] => Some(written.clone()),
         [Part { content: Content::Broken, .. }] => None,
         _ => {
-            errors.push(Complaint::new("name one part of the key here, as it stands in the key").at(&key.place));
+            errors.push(
+                Complaint::new(Rule::Allow, "name one part of the key here, as it stands in the key").at(&key.place),
+            );
             None
         }
     }
@@ -124,7 +127,7 @@ impl Grammar<'_> {
         while at < range.end {
             let end = self.next_plus(at, range.end);
             if at == end {
-                let complaint = Complaint::new("a key part is missing before this `+`")
+                let complaint = Complaint::new(Rule::Grammar, "a key part is missing before this `+`")
                     .help("parts are joined by single `+` signs");
                 self.refuse(at..end + 1, complaint);
                 parts.push(Part {
@@ -138,7 +141,8 @@ impl Grammar<'_> {
             if end + 1 == range.end {
                 self.refuse(
                     end..end + 1,
-                    Complaint::new("a key part is missing after this `+`").help("parts are joined by single `+` signs"),
+                    Complaint::new(Rule::Grammar, "a key part is missing after this `+`")
+                        .help("parts are joined by single `+` signs"),
                 );
             }
             at = end + 1;
@@ -169,7 +173,7 @@ impl Grammar<'_> {
             && close + 1 == range.end
         {
             if range.start + 1 == *close {
-                self.refuse(range, Complaint::new("there is no key part in these parentheses"));
+                self.refuse(range, Complaint::new(Rule::Grammar, "there is no key part in these parentheses"));
                 parts.push(Part { place, written: String::new(), content: Content::Broken });
                 return;
             }
@@ -181,7 +185,10 @@ impl Grammar<'_> {
             let text = text.clone();
             let written = self.lexemes.get(range.start).map(|lexeme| lexeme.written.clone()).unwrap_or_default();
             if range.len() > 1 {
-                self.refuse(range.start + 1..range.end, Complaint::new("expected `+` between key parts"));
+                self.refuse(
+                    range.start + 1..range.end,
+                    Complaint::new(Rule::Grammar, "expected `+` between key parts"),
+                );
             }
             let place = self.lexemes.place(range.start..range.start + 1);
             parts.push(Part { place, written, content: Content::Text(text) });
@@ -212,6 +219,7 @@ impl Grammar<'_> {
             if self.lexemes.is(at, '?') {
                 if at + 1 < range.end {
                     let complaint = Complaint::new(
+                        Rule::Required,
                         "`?` stands at the end of a part: it means that the part is required at run time",
                     )
                     .help("for a value inside an optional one, add an accessor method that returns the `Option`");
@@ -240,7 +248,10 @@ impl Grammar<'_> {
                 if inner.required || self.next_plus(at + 1, close) != close {
                     self.refuse(
                         at..close + 1,
-                        Complaint::new("only one plain part can stand in parentheses that go on with `.`"),
+                        Complaint::new(
+                            Rule::Grammar,
+                            "only one plain part can stand in parentheses that go on with `.`",
+                        ),
                     );
                     return Err(Refused);
                 }
@@ -251,16 +262,18 @@ impl Grammar<'_> {
             Some(Kind::Number) => {
                 let number = self.lexemes.get(at).map(|lexeme| lexeme.written.clone()).unwrap_or_default();
                 let quoted = if self.lexemes.is_string() { format!("'{number}'") } else { format!("\"{number}\"") };
-                let complaint =
-                    Complaint::new(format!("`{number}` is a number, and the constant parts of a key are text"))
-                        .help(format!("write {quoted}"));
+                let complaint = Complaint::new(
+                    Rule::Grammar,
+                    format!("`{number}` is a number, and the constant parts of a key are text"),
+                )
+                .help(format!("write {quoted}"));
                 self.refuse(range.clone(), complaint);
                 Err(Refused)
             }
             Some(Kind::Symbol('#')) => {
                 self.refuse(
                     at..at + 1,
-                    Complaint::new("parameters are named without `#` here")
+                    Complaint::new(Rule::Grammar, "parameters are named without `#` here")
                         .help("write `msg.order_no`, not `#msg.order_no`"),
                 );
                 Err(Refused)
@@ -268,7 +281,7 @@ impl Grammar<'_> {
             _ => {
                 self.refuse(
                     range.clone(),
-                    Complaint::new("a key part is a path such as `msg.order_no`, or text in quotes"),
+                    Complaint::new(Rule::Grammar, "a key part is a path such as `msg.order_no`, or text in quotes"),
                 );
                 Err(Refused)
             }
@@ -283,7 +296,10 @@ impl Grammar<'_> {
         loop {
             let span = if names == 0 { self.lexemes.root_span(at) } else { self.lexemes.inner_span(at) };
             let Some(name) = self.lexemes.ident(at, span).filter(|_| at < range.end) else {
-                self.refuse(at.min(range.end - 1)..range.end, Complaint::new("a name is missing after `::`"));
+                self.refuse(
+                    at.min(range.end - 1)..range.end,
+                    Complaint::new(Rule::Grammar, "a name is missing after `::`"),
+                );
                 return Err(Refused);
             };
             *written += &name.to_string();
@@ -301,9 +317,12 @@ impl Grammar<'_> {
                 return Err(Refused);
             }
             if at < range.end && self.lexemes.is(at, '!') {
-                let complaint = Complaint::new(format!(
-                    "`{written}!` hides its parts from the checks, and Debug text is not stable between versions"
-                ))
+                let complaint = Complaint::new(
+                    Rule::Computed,
+                    format!(
+                        "`{written}!` hides its parts from the checks, and Debug text is not stable between versions"
+                    ),
+                )
                 .help("join the parts themselves: `msg.order_no + \":\" + msg.status`");
                 self.refuse(range.clone(), complaint);
                 return Err(Refused);
@@ -330,13 +349,18 @@ impl Grammar<'_> {
     ) -> Result<(Step, usize), Refused> {
         if !self.lexemes.is(at, '.') {
             let complaint = match self.lexemes.kind(at) {
-                Some(Kind::Open('[', _)) => Complaint::new("an index can be out of bounds and panic before the claim")
-                    .help("add an accessor method that returns the value, or an `Option` with `?` at its end"),
+                Some(Kind::Open('[', _)) => {
+                    Complaint::new(Rule::Computed, "an index can be out of bounds and panic before the claim")
+                        .help("add an accessor method that returns the value, or an `Option` with `?` at its end")
+                }
                 Some(Kind::Name) if self.lexemes.get(at).is_some_and(|lexeme| lexeme.written == "as") => {
-                    Complaint::new("a cast can make different values equal")
+                    Complaint::new(Rule::Computed, "a cast can make different values equal")
                         .help("use the value itself, or an accessor method")
                 }
-                _ => Complaint::new("expected `+` between key parts"),
+                Some(Kind::Symbol(',')) => {
+                    Complaint::new(Rule::Grammar, "a key is no tuple: its parts are joined by `+`")
+                }
+                _ => Complaint::new(Rule::Grammar, "expected `+` between key parts"),
             };
             self.refuse(at..range.end, complaint);
             return Err(Refused);
@@ -362,9 +386,10 @@ impl Grammar<'_> {
                     return Err(Refused);
                 }
                 if close != next + 2 {
-                    let complaint = Complaint::new(format!(
-                        "`{name}` is called with arguments, and only plain accessors can be checked"
-                    ))
+                    let complaint = Complaint::new(
+                        Rule::Computed,
+                        format!("`{name}` is called with arguments, and only plain accessors can be checked"),
+                    )
                     .help("add an accessor method without arguments, or pass the value as a parameter");
                     self.refuse(range.clone(), complaint);
                     return Err(Refused);
@@ -380,7 +405,11 @@ impl Grammar<'_> {
                 Ok((Step::Index(number), next + 1))
             }
             _ => {
-                self.refuse(at..range.end, Complaint::new("a field or accessor is missing after this `.`"));
+                self.refuse(
+                    at..range.end,
+                    Complaint::new(Rule::Grammar, "a field or accessor is missing after this `.`")
+                        .help("write `msg.order_no` or `msg.order_no()`"),
+                );
                 Err(Refused)
             }
         }

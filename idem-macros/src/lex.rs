@@ -6,6 +6,7 @@ use proc_macro2::{Delimiter, Group, Ident, Literal, Span, TokenStream, TokenTree
 use syn::{Lit, LitStr};
 
 use crate::errors::{Complaint, Place};
+use crate::rules::Rule;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Kind {
@@ -191,7 +192,7 @@ fn delimiters(group: &Group) -> (char, char) {
 pub(crate) fn string(literal: &LitStr) -> syn::Result<Lexemes> {
     let value = literal.value();
     let fail = |at: Range<usize>, reason: &str, help: &str| {
-        Err(Complaint::new(reason).help(help).at(&Place::Literal { literal: literal.clone(), at }))
+        Err(Complaint::new(Rule::Grammar, reason).help(help).at(&Place::Literal { literal: literal.clone(), at }))
     };
     let mut list: Vec<Lexeme> = Vec::new();
     let mut open: Vec<usize> = Vec::new();

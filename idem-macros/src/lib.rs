@@ -9,8 +9,12 @@ mod lex;
 mod model;
 mod names;
 mod parse;
+mod rules;
+mod sql;
 mod syntax;
 
+#[cfg(test)]
+mod corpus;
 #[cfg(test)]
 mod golden;
 #[cfg(test)]
@@ -22,6 +26,7 @@ use quote::{ToTokens as _, quote};
 
 use crate::check::Checked;
 use crate::errors::{Complaint, Errors};
+use crate::rules::Rule;
 
 /// Runs an `async fn` exactly once for each business action, however often its message is delivered.
 ///
@@ -63,7 +68,7 @@ use crate::errors::{Complaint, Errors};
 /// | `retry = 3` | after an error of the body, or one that the database calls temporary, the unit runs again, up to three times; the body must not consume its parameters |
 /// | `delivery = msg.notify_id` | what the broker assigned, for logs and the record only |
 /// | `record = msg` | keeps the message's `Debug` text in the record |
-/// | `allow(rule(part), reason = "..")` | excuses one part from one rule; see below |
+/// | `allow(rule(name), reason = "..")` | excuses one part of the key, or one parameter, from one rule; see below |
 /// | `crate = path` | where idem-runtime is, when this crate reaches it under another name |
 ///
 /// All of them can be written as strings, for people who come from annotation languages: `key = "msg.a + ':' + msg.b",
@@ -82,16 +87,26 @@ use crate::errors::{Complaint, Errors};
 ///
 /// | refused | why | way out |
 /// | --- | --- | --- |
-/// | a value that can be missing (`Option`, at any depth) | different actions would share one key | `msg.refund_no?`, or `allow(null(..))` |
-/// | a point in time, by type or by a name such as `created_at` | differs on every send | the business number, or `allow(time(..))` |
-/// | a random id, by type or by a name such as `request_id` | differs on every send | the business number, or `allow(random(..))` |
-/// | an id that the broker assigned, by type or by a name such as `offset`, `delivery_tag`, `msg_id` | names a delivery, not an action | the business number, or `allow(broker_id(..))` |
-/// | a floating-point number | one value has many texts | a decimal or an integer, or `allow(float(..))` |
-/// | two parts without text between them | `1` + `23` and `12` + `3` would be one key | `msg.a + ":" + msg.b` |
-/// | an empty key, or one of text and constants alone | all messages would be one action | a part of the message |
-/// | a path that starts at no parameter; the same part twice | the key does not say what was meant | the right name |
-/// | `now()`, `new_v4()` and the like | a new value on every delivery | a part of the message |
-/// | `format!` and other macros, calls with arguments, indexes, casts | they hide or change what identifies the action, or panic | an accessor method |
+/// | a value that can be missing: `Option`, at any depth of newtypes and pointers | two different actions without it would get the same key | to require it at run time write `?` behind it: a message without it then fails, and nothing runs; or `allow(null(..))` |
+/// | a random identifier: `Uuid`, `Ulid`, a call that makes one, or a name such as `request_id` | it differs on every send, so a repeat would not be recognised | use the number the business already has, such as the order or payment number; or `allow(random(..))` |
+/// | a point in time: an instant or date-time of std, chrono, time or jiff, a clock, or a name such as `created_at` | it differs on every send, so a repeat would not be recognised | use the number the business already has; a plain date (one action a day) is fine; or `allow(time(..))` |
+/// | a floating-point number | one value can be written in many ways | use an integer in the smallest unit, such as cents, or the number the business already has; or `allow(float(..))` |
+/// | an id that the broker assigned, by type or by a name such as `offset`, `delivery_tag`, `msg_id` | it names a delivery, and the same action sent again gets another one | use the number the business already has, such as the order or payment number; or `allow(broker_id(..))` |
+/// | a value without one stable text: bytes, lists, maps, tuples, whole messages | the text of a part is stored, and must be the same for ever | key parts are strings, integers, bools, enums of unit variants and newtypes over them, with `#[derive(KeyPart)]` |
+/// | two parts without text between them | `1` + `23` and `12` + `3` would be one key | put text between them: `msg.shop_no + ":" + msg.order_no` |
+/// | an empty key, or one of text and constants alone | all messages would be one action | add what names the action: `msg.order_no` |
+/// | a part that starts at no parameter, or at the connection | the key is computed before the body, from the parameters alone | start at a parameter, at a variable in a parameter's pattern, or at `self` |
+/// | the same part twice | it adds nothing, and usually another part was meant | leave one out, or name the part that was meant |
+/// | `?` behind a value that cannot be missing, or inside a part | `?` at the end of a part means that the value is required at run time | leave the `?` out |
+/// | a value that is computed: functions, macros such as `format!`, calls with arguments, defaults, indexes, casts | it hides or changes what names the action, or panics | use a field, or an accessor method without arguments: `msg.order_no()` |
+/// | anything else than parts joined by `+` | a key must be as easy to review as a table's primary key | join the parts with `+`, and with text between them: `msg.shop_no + ":" + msg.order_no` |
+/// | what is no `async fn` with a body and a `Result`: other items, `const fn`, `unsafe fn`, trait declarations, methods under `#[async_trait]` | the body runs between claim and commit, and its `Err` is what rolls the claim back | put `#[idempotent]` on an `async fn` with a body: a free function, or a method in an `impl` block |
+/// | a store that lends the body no connection: a pool, a transaction, a shared reference, no parameter at all | the body's writes belong in the transaction of the claim | write `store = db` for a parameter `db: &mut PgConnection`: callers pass a `&PgStore` there |
+/// | a second way to a database in the signature: a pool, a store or another connection | what the body writes through it is not in the claim's transaction, and stays when the unit rolls back | use the body's connection for every write of the action; or `allow(pool(..))` |
+/// | `BEGIN`, `COMMIT` or `ROLLBACK` in the body; on MySQL also DDL, which commits | it ends the transaction of the claim, so the unit could not be all or nothing | leave begin and commit to the unit; for a step that may fail alone use a savepoint: `db.begin()`; or `allow(transaction(..))` |
+/// | an unknown, repeated, missing or broken argument | what is misspelt would silently not count | write it as in `key = msg.order_no, store = db` |
+/// | an `allow` without a rule, a name or a reason | a reviewer must see what is excused, and why | write `allow(random(msg.request_id), reason = "the client makes it once per submission")` |
+/// | `#[derive(KeyPart)]` on a type that is neither one value nor a list of names | a part is one value with one text, and two values never share one | derive it for newtypes and for enums without data |
 ///
 /// Names are compared whole and only at the end of a path: `contract_offset_no` is a fine part. Where a suspicious part
 /// is stable after all, say so where the reviewer sees it:
@@ -104,7 +119,11 @@ use crate::errors::{Complaint, Errors};
 /// )]
 /// ```
 ///
-/// The reason is a sentence of at least ten characters. One `allow` may hold several rules.
+/// The reason is a sentence of at least ten characters. One `allow` may hold several rules. `allow(pool(rates), ..)`
+/// names a parameter, `allow(transaction(db), ..)` the body's connection.
+///
+/// What no macro can see: a pool inside another value such as `self.pool`, and SQL that is no text in the body. A
+/// transaction that ended all the same is found before the commit, and is an error of its own.
 ///
 /// # Where it stands
 ///
@@ -163,8 +182,7 @@ fn expand_attribute(arguments: Tokens, item: Tokens) -> Tokens {
         // What the attribute stands on is wrong, so what it says does not matter.
         parse::Item::Declaration(item) => {
             errors.replace(
-                Complaint::new("a trait's method without a body has nothing to run once")
-                    .help(parse::PLACE)
+                Complaint::new(Rule::Function, "a trait's method without a body has nothing to run once")
                     .on(&item.sig.ident),
             );
             let connection = check::likely_connection(&arguments, &item.sig.inputs);

@@ -61,6 +61,8 @@ pub(crate) struct Refused {
     pub(crate) connection: Option<Connection>,
     /// `None`: the function has no usable return type, and its body cannot be kept.
     pub(crate) output: Option<Type>,
+    /// The body is compiled for its own errors.
+    pub(crate) keep_body: bool,
 }
 
 /// The path of the runtime crate in the expansion: `::idem_runtime`, or what `crate = ..` says.

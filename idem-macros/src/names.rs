@@ -2,56 +2,7 @@
 //! be stopped because `offset` happens to stand inside `contract_offset_no`.
 
 use crate::errors::Complaint;
-
-/// The rules of which a part can be excused, with a written reason.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rule {
-    Null,
-    Random,
-    Time,
-    Float,
-    BrokerId,
-}
-
-impl Rule {
-    pub(crate) const ALL: [Self; 5] = [Self::Null, Self::Random, Self::Time, Self::Float, Self::BrokerId];
-
-    /// The rule's word in `allow(..)`.
-    pub(crate) const fn word(self) -> &'static str {
-        match self {
-            Self::Null => "null",
-            Self::Random => "random",
-            Self::Time => "time",
-            Self::Float => "float",
-            Self::BrokerId => "broker_id",
-        }
-    }
-
-    /// The runtime trait that a part's marker implements when it is excused.
-    pub(crate) const fn grant(self) -> &'static str {
-        match self {
-            Self::Null => "AllowsNull",
-            Self::Random => "AllowsRandom",
-            Self::Time => "AllowsTime",
-            Self::Float => "AllowsFloat",
-            Self::BrokerId => "AllowsBrokerId",
-        }
-    }
-
-    /// Completes "key part `x` looks like ..".
-    const fn suspicion(self) -> &'static str {
-        match self {
-            Self::Time => "a point in time: it differs on every send, so a repeat would not be recognised",
-            Self::BrokerId => {
-                "an id that the broker assigned: it names a delivery, and the same action sent again gets another one"
-            }
-            Self::Random => "a random identifier: it differs on every send, so a repeat would not be recognised",
-            // Null and float are never judged by name.
-            Self::Null => "a value that can be missing",
-            Self::Float => "a floating-point number",
-        }
-    }
-}
+use crate::rules::Rule;
 
 const TIME: &[&str] = &[
     "timestamp",
@@ -188,9 +139,12 @@ fn same(listed: &str, name: &str) -> bool {
 }
 
 pub(crate) fn looks_like(rule: Rule, part: &str) -> Complaint {
-    Complaint::new(format!("key part `{part}` looks like {}", rule.suspicion()))
-        .help("use the number the business already has, such as the order or payment number")
-        .help(format!("if it is stable here, write `allow({}({part}), reason = \"..\")`", rule.word()))
+    let kind = match rule {
+        Rule::Time => "a point in time",
+        Rule::BrokerId => "an id that the broker assigned",
+        _ => "a random identifier",
+    };
+    Complaint::new(rule, format!("key part `{part}` looks like {kind}: {}", rule.entry().why)).escape(part)
 }
 
 /// A method call that no key part can be, or `None` for a pure accessor.
@@ -200,11 +154,11 @@ pub(crate) fn method(name: &str) -> Option<Complaint> {
     }
     match name {
         "unwrap" | "expect" => Some(
-            Complaint::new(format!("`{name}()` panics when the value is missing"))
+            Complaint::new(Rule::Computed, format!("`{name}()` panics when the value is missing"))
                 .help("end the part with `?` instead: a missing value then fails this message and nothing runs"),
         ),
         "unwrap_or" | "unwrap_or_else" | "unwrap_or_default" | "map_or" | "map_or_else" => Some(
-            Complaint::new("with a default, all messages whose value is missing would share one key")
+            Complaint::new(Rule::Computed, "with a default, all messages whose value is missing would share one key")
                 .help("end the part with `?` instead: a missing value then fails this message and nothing runs"),
         ),
         _ => None,
@@ -214,16 +168,14 @@ pub(crate) fn method(name: &str) -> Option<Complaint> {
 /// A function call as a key part: refused with the most telling reason.
 pub(crate) fn called(path: &str, last: &str) -> Complaint {
     if CLOCKS.contains(&last) {
-        Complaint::new(format!(
-            "`{path}()` reads a clock: it differs on every delivery, so a repeat would not be recognised"
-        ))
-        .help("use the number the business already has, such as the order or payment number")
+        Complaint::new(Rule::Time, format!("`{path}()` reads a clock: {}", Rule::Time.entry().why))
     } else if SOURCES.contains(&last) || path.to_lowercase().ends_with("ulid::new") {
-        Complaint::new(format!("`{path}()` makes a new value each time, so a repeat would not be recognised"))
-            .help("use the number the business already has, such as the order or payment number")
+        Complaint::new(Rule::Random, format!("`{path}()` makes a random identifier: {}", Rule::Random.entry().why))
     } else {
-        Complaint::new(format!("`{path}(..)` is a call: a key part is read from the message, not computed"))
-            .help("use a field, or an accessor method without arguments: `msg.order_no()`")
+        Complaint::new(
+            Rule::Computed,
+            format!("`{path}(..)` is a call: a key part is read from the message, not computed"),
+        )
     }
 }
 

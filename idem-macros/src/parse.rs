@@ -1,13 +1,13 @@
 //! The attribute's grammar: which arguments there are and what each may hold. Rules between arguments live in `check`.
 
-use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Literal, Span, TokenStream, TokenTree};
 use syn::parse::Parser as _;
 use syn::{Expr, ExprLit, ItemFn, Lit, LitInt, LitStr, Path, TraitItemFn};
 
 use crate::errors::{Complaint, Errors, Place, did_you_mean};
 use crate::key::{self, Key};
 use crate::lex::{self, Lexemes};
-use crate::names::Rule;
+use crate::rules::{Names, Rule};
 
 /// The arguments as written; each at most once.
 #[derive(Default)]
@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
     pub(crate) retry: Option<LitInt>,
     pub(crate) delivery: Option<Expr>,
     pub(crate) record: Option<Expr>,
-    pub(crate) allows: Vec<Allow>,
+    pub(crate) allows: Allows,
     /// Names of all arguments that were present, also broken ones: a broken `key` is not a missing one.
     seen: Vec<String>,
     /// Arguments that misspelt ones stand for: `stor = db` is no missing `store`.
@@ -39,10 +39,19 @@ pub(crate) struct Written {
     pub(crate) place: Place,
 }
 
+#[derive(Default)]
+pub(crate) struct Allows {
+    pub(crate) list: Vec<Allow>,
+    /// One that was refused, so that it is not known what it was meant for.
+    pub(crate) broken: bool,
+}
+
 /// `allow(random(msg.request_id), reason = "the client makes it once per submission")`.
 pub(crate) struct Allow {
     pub(crate) rule: Rule,
-    pub(crate) part: String,
+    pub(crate) names: Names,
+    /// The part or parameter as written.
+    pub(crate) name: String,
     pub(crate) place: Place,
 }
 
@@ -75,15 +84,21 @@ fn split(tokens: TokenStream) -> Vec<Vec<TokenTree>> {
 
 fn one(argument: Vec<TokenTree>, arguments: &mut Arguments, errors: &mut Errors) {
     let mut tokens = argument.into_iter();
-    let Some(TokenTree::Ident(name)) = tokens.next() else {
-        let complaint = Complaint::new("expected an argument such as `key = msg.order_no` or `store = db`");
-        errors.push(complaint.span(Span::call_site()));
-        return;
+    let name = match tokens.next() {
+        Some(TokenTree::Ident(name)) => name,
+        other => {
+            let complaint = Complaint::new(Rule::Argument, "expected an argument");
+            let span = other.map_or_else(Span::call_site, |token| token.span());
+            errors.push(complaint.help("write it as in `key = msg.order_no` or `store = db`").span(span));
+            return;
+        }
     };
     let word = name.to_string();
     if !ARGUMENTS.contains(&word.as_str()) {
-        let mut complaint =
-            Complaint::new(format!("unknown argument `{word}`; the arguments are {}", listed(ARGUMENTS)));
+        let mut complaint = Complaint::new(
+            Rule::Argument,
+            format!("unknown argument `{word}`; the arguments are {}", listed(ARGUMENTS)),
+        );
         if let Some(meant) = did_you_mean(&word, ARGUMENTS) {
             complaint = complaint.help(format!("did you mean `{meant}`?"));
             arguments.meant.push(meant.to_owned());
@@ -92,7 +107,11 @@ fn one(argument: Vec<TokenTree>, arguments: &mut Arguments, errors: &mut Errors)
         return;
     }
     if word != "allow" && arguments.seen.contains(&word) {
-        errors.push(Complaint::new(format!("`{word}` stands here twice")).help("leave one out").span(name.span()));
+        errors.push(
+            Complaint::new(Rule::Argument, format!("`{word}` stands here twice"))
+                .help("leave one out")
+                .span(name.span()),
+        );
         return;
     }
     arguments.seen.push(word.clone());
@@ -101,21 +120,25 @@ fn one(argument: Vec<TokenTree>, arguments: &mut Arguments, errors: &mut Errors)
             Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Parenthesis => {
                 allow(group.stream(), name.span(), arguments, errors);
             }
-            _ => errors.push(Complaint::new("expected `allow(rule(part), reason = \"..\")`").span(name.span())),
+            _ => errors
+                .push(Complaint::new(Rule::Allow, "expected `allow(rule(part), reason = \"..\")`").span(name.span())),
         }
         return;
     }
     match tokens.next() {
         Some(TokenTree::Punct(punct)) if punct.as_char() == '=' => {}
         _ => {
-            errors.push(Complaint::new(format!("expected `{word} = ..`")).span(name.span()));
+            let complaint = Complaint::new(Rule::Argument, format!("`{word}` has no value"));
+            errors.push(complaint.help(format!("write `{word} = ..`")).span(name.span()));
             return;
         }
     }
     let value: TokenStream = tokens.collect();
     if value.is_empty() {
         errors.push(
-            Complaint::new(format!("`{word}` has no value")).help(format!("write `{word} = ..`")).span(name.span()),
+            Complaint::new(Rule::Argument, format!("`{word}` has no value"))
+                .help(format!("write `{word} = ..`"))
+                .span(name.span()),
         );
         return;
     }
@@ -150,9 +173,9 @@ fn string(value: &TokenStream) -> Option<LitStr> {
 fn written(value: TokenStream) -> syn::Result<Written> {
     match string(&value) {
         Some(literal) => {
-            let expr = literal
-                .parse()
-                .map_err(|error| Complaint::new(format!("this is no expression: {error}")).on(&literal))?;
+            let expr = literal.parse().map_err(|error| {
+                Complaint::new(Rule::Argument, format!("this is no expression: {error}")).on(&literal)
+            })?;
             let at = 0..literal.value().len();
             Ok(Written { expr, place: Place::Literal { literal, at } })
         }
@@ -161,7 +184,7 @@ fn written(value: TokenStream) -> syn::Result<Written> {
 }
 
 fn scope(value: TokenStream) -> syn::Result<LitStr> {
-    let complaint = Complaint::new("the scope is text that names this handler for ever")
+    let complaint = Complaint::new(Rule::Argument, "the scope is text that names this handler for ever")
         .help("write `scope = \"payment.callback\"`");
     match string(&value) {
         Some(literal) if !literal.value().trim().is_empty() => Ok(literal),
@@ -175,7 +198,7 @@ fn path(value: TokenStream) -> syn::Result<Path> {
         None => Path::parse_mod_style.parse2(value.clone()),
     };
     parsed.map_err(|_| {
-        Complaint::new("`crate` is the path under which this crate reaches idem-runtime")
+        Complaint::new(Rule::Argument, "`crate` is the path under which this crate reaches idem-runtime")
             .help("write `crate = ::my_facade::idem`")
             .on(value)
     })
@@ -183,7 +206,7 @@ fn path(value: TokenStream) -> syn::Result<Path> {
 
 fn retry(value: &TokenStream) -> syn::Result<LitInt> {
     let wrong = || {
-        Complaint::new("`retry` is how often the unit may run again, a whole number from 1")
+        Complaint::new(Rule::Argument, "`retry` is how often the unit may run again, a whole number from 1")
             .help("write `retry = 3`")
             .on(value)
     };
@@ -198,63 +221,74 @@ fn retry(value: &TokenStream) -> syn::Result<LitInt> {
 }
 
 fn allow(tokens: TokenStream, span: Span, arguments: &mut Arguments, errors: &mut Errors) {
-    let example = "allow(random(msg.request_id), reason = \"the client makes it once per submission\")";
     let mut grants = Vec::new();
     let mut reason = None;
+    let before = errors.count();
     for argument in split(tokens) {
         let all: TokenStream = argument.iter().cloned().collect();
         match argument.as_slice() {
-            [TokenTree::Ident(word), TokenTree::Group(part)] if part.delimiter() == Delimiter::Parenthesis => {
-                grants.push((word.clone(), part.stream(), Place::Tokens(all)));
+            [TokenTree::Ident(word), TokenTree::Group(name)] if name.delimiter() == Delimiter::Parenthesis => {
+                grants.push((word.clone(), name.stream(), Place::Tokens(all)));
             }
             [TokenTree::Ident(word), TokenTree::Punct(equals), TokenTree::Literal(text)]
                 if word == "reason" && equals.as_char() == '=' =>
             {
                 reason = Some(text.clone());
             }
-            _ => errors.push(
-                Complaint::new("expected a rule and a part, or the reason").help(format!("write `{example}`")).on(all),
-            ),
+            _ => errors.push(Complaint::new(Rule::Allow, "expected a rule and a part, or the reason").on(all)),
         }
     }
     if grants.is_empty() {
-        errors.push(Complaint::new("`allow` names no part").help(format!("write `{example}`")).span(span));
+        errors.push(Complaint::new(Rule::Allow, "`allow` names no rule and no part").span(span));
     }
-    match reason {
-        None => {
-            let complaint = Complaint::new("`allow` needs a written reason")
-                .help("add `reason = \"why this part is the same on every delivery\"`");
-            errors.push(complaint.span(span));
-        }
-        Some(text) => {
-            let long_enough = |text: &LitStr| text.value().trim().chars().count() >= SHORTEST_REASON;
-            if !string(&TokenTree::Literal(text.clone()).into()).is_some_and(|text| long_enough(&text)) {
-                errors.push(Complaint::new("the reason must be a sentence that a reviewer can check").on(text));
-            }
-        }
-    }
-    for (word, part, place) in grants {
+    check_reason(reason, span, errors);
+    for (word, name, place) in grants {
         let written = word.to_string();
-        let Some(rule) = Rule::ALL.into_iter().find(|rule| rule.word() == written) else {
-            let rules = Rule::ALL.map(Rule::word);
-            let mut complaint = Complaint::new(format!("unknown rule `{written}`; the rules are {}", listed(rules)));
-            if let Some(meant) = did_you_mean(&written, rules) {
-                complaint = complaint.help(format!("did you mean `{meant}`?"));
-            }
-            errors.push(complaint.span(word.span()));
+        let Some((rule, names)) = Rule::excusable().find(|(rule, _)| rule.id() == written) else {
+            errors.push(unknown_rule(&written).span(word.span()));
             continue;
         };
-        if part.is_empty() {
-            errors.push(
-                Complaint::new(format!("`{written}(..)` names no part"))
-                    .help(format!("write `{example}`"))
-                    .span(word.span()),
-            );
+        if name.is_empty() {
+            errors.push(Complaint::new(Rule::Allow, format!("`{written}(..)` names nothing")).span(word.span()));
             continue;
         }
-        if let Some(part) = lexemes(part, errors).and_then(|lexemes| key::parse_one(&lexemes, errors)) {
-            arguments.allows.push(Allow { rule, part, place });
+        let Some(name) = lexemes(name, errors).and_then(|lexemes| key::parse_one(&lexemes, errors)) else { continue };
+        if arguments.allows.list.iter().any(|other| other.rule == rule && other.name == name) {
+            let complaint = Complaint::new(Rule::Allow, format!("`{written}` is already allowed for `{name}`"));
+            errors.push(complaint.help("leave one out").at(&place));
         }
+        arguments.allows.list.push(Allow { rule, names, name, place });
+    }
+    arguments.allows.broken |= errors.count() > before;
+}
+
+fn check_reason(reason: Option<Literal>, span: Span, errors: &mut Errors) {
+    let Some(text) = reason else {
+        let complaint = Complaint::new(Rule::Allow, "`allow` needs a written reason");
+        errors.push(complaint.help("add `reason = \"why this is the same on every delivery\"`").span(span));
+        return;
+    };
+    let long_enough = |text: &LitStr| text.value().trim().chars().count() >= SHORTEST_REASON;
+    if !string(&TokenTree::Literal(text.clone()).into()).is_some_and(|text| long_enough(&text)) {
+        let complaint = Complaint::new(Rule::Allow, "the reason must be a sentence that a reviewer can check");
+        errors.push(complaint.help("say why this is the same on every delivery, and who makes it so").on(text));
+    }
+}
+
+/// Many know the rule's folder or heading, and not every rule has an escape.
+fn unknown_rule(written: &str) -> Complaint {
+    if let Some(rule) = Rule::all().find(|rule| rule.id() == written) {
+        let complaint = Complaint::new(Rule::Allow, format!("nothing excuses from `{written}`"));
+        return complaint.help(rule.entry().way_out);
+    }
+    let known: Vec<&str> = Rule::excusable().map(|(rule, _)| rule.id()).collect();
+    let complaint = Complaint::new(
+        Rule::Allow,
+        format!("unknown rule `{written}`; the rules with an escape are {}", listed(known.iter().copied())),
+    );
+    match did_you_mean(written, known) {
+        Some(meant) => complaint.help(format!("did you mean `{meant}`?")),
+        None => complaint,
     }
 }
 
@@ -273,10 +307,6 @@ pub(crate) enum Item {
         reason: syn::Error,
     },
 }
-
-/// Where the attribute belongs.
-pub(crate) const PLACE: &str =
-    "put `#[idempotent]` on an `async fn` with a body: a free function, or a method in an `impl` block";
 
 pub(crate) fn item(tokens: TokenStream) -> Item {
     let error = match syn::parse2(tokens.clone()) {
@@ -299,6 +329,6 @@ pub(crate) fn item(tokens: TokenStream) -> Item {
         // Half-typed code: the parser's own words are the most precise.
         Err(_) => return Item::Other { item: tokens, reason: error },
     };
-    let reason = Complaint::new(format!("`#[idempotent]` cannot stand on {kind}")).help(PLACE).on(&tokens);
+    let reason = Complaint::new(Rule::Function, format!("`#[idempotent]` cannot stand on {kind}")).on(&tokens);
     Item::Other { item: tokens, reason }
 }

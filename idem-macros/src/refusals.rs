@@ -99,9 +99,9 @@ fn names_that_give_the_value_away() {
 
 #[test]
 fn values_that_are_computed_and_not_read() {
-    key_is_refused("Uuid::new_v4()", &["`Uuid::new_v4()` makes a new value each time"]);
-    key_is_refused("Ulid::new()", &["`Ulid::new()` makes a new value each time"]);
-    key_is_refused("rand::random()", &["`rand::random()` makes a new value each time"]);
+    key_is_refused("Uuid::new_v4()", &["`Uuid::new_v4()` makes a random identifier"]);
+    key_is_refused("Ulid::new()", &["`Ulid::new()` makes a random identifier"]);
+    key_is_refused("rand::random()", &["`rand::random()` makes a random identifier"]);
     key_is_refused("SystemTime::now()", &["`SystemTime::now()` reads a clock"]);
     key_is_refused("msg.clock.now()", &["`now()` reads a clock"]);
     key_is_refused("hash(msg)", &["`hash(..)` is a call"]);
@@ -123,7 +123,7 @@ fn slips_of_the_pen() {
     key_is_refused(r#"msg.no ":""#, &["expected `+`"]);
     key_is_refused(r#"":" msg.no"#, &["expected `+`", "same for every message"]);
     key_is_refused("msg.no - msg.a", &["expected `+`"]);
-    key_is_refused("(msg.no, msg.a)", &["expected `+`"]);
+    key_is_refused("(msg.no, msg.a)", &["a key is no tuple"]);
     key_is_refused("msg.", &["a field or accessor is missing"]);
     key_is_refused("msg::", &["a name is missing"]);
     key_is_refused("#msg.no", &["named without `#`"]);
@@ -166,7 +166,9 @@ fn an_allow_needs_a_rule_a_part_of_the_key_and_a_reason() {
     refused(&with(r#"random(msg.request_id), reason = "          ok""#), SOUND, "the reason must be a sentence");
     let errors = errors_of(&with(r#"rondom(msg.request_id), reason = "made once per submission""#), SOUND);
     assert!(
-        errors[0].contains("unknown rule `rondom`; the rules are `null`, `random`, `time`, `float`, `broker_id`"),
+        errors[0].contains(
+            "unknown rule `rondom`; the rules with an escape are `null`, `random`, `time`, `float`, `broker_id`"
+        ),
         "{errors:?}"
     );
     let errors = errors_of(&with(r#"random(msg.no), reason = "made once per submission""#), SOUND);
@@ -193,7 +195,7 @@ fn arguments() {
     refused("key = msg.no, store = db, scope = \" \"", SOUND, "the scope is text");
     refused("key = msg.no, store = db, scope = payment", SOUND, "the scope is text");
     refused("key = msg.no, store = db, crate = \"a b\"", SOUND, "`crate` is the path");
-    refused("key = msg.no, store = db, delivery", SOUND, "expected `delivery = ..`");
+    refused("key = msg.no, store = db, delivery", SOUND, "`delivery` has no value");
     refused("key = msg.no, store = db, 3", SOUND, "expected an argument");
     assert_eq!(
         errors_of(
@@ -255,6 +257,76 @@ fn the_function() {
     for alias in ["PayResult", "anyhow::Result<()>", "io::Result<()>", "Result<(), Box<dyn Error + Send + Sync>>"] {
         assert_eq!(errors_of(arguments, &returning(alias)), [""; 0], "{alias}");
     }
+}
+
+#[test]
+fn a_second_way_to_a_database() {
+    let arguments = "key = msg.no, store = db";
+    let with = |parameter: &str| SOUND.replace("msg: &Msg", &format!("msg: &Msg, {parameter}"));
+    for (parameter, kind) in [
+        ("pool: &PgPool", "`pool` is a pool next to `db`"),
+        ("State(pool): State<sqlx::Pool<Sqlite>>", "`pool` is a pool"),
+        ("pools: (u8, Arc<Vec<MySqlPool>>)", "`pools` is a pool"),
+        ("other: &mut SqliteConnection", "`other` is another connection"),
+        ("other: PoolConnection<MySql>", "`other` is another connection"),
+        ("tx: &mut Transaction<'_, Postgres>", "`tx` is another transaction"),
+        ("other: &PgStore", "`other` is a store"),
+        ("other: Store<MySqlConnection>", "`other` is a store"),
+    ] {
+        refused(arguments, &with(parameter), kind);
+    }
+    refused(arguments, &with("pool: Pool<D>").replacen("pay(", "pay<D: Database>(", 1), "`pool` is a pool");
+    for parameter in [
+        "pool: &Pool",
+        "pool: Pool<Manager>",
+        "store: &Store<Shelf>",
+        "tx: Transaction<Eur>",
+        "p: PoolSize",
+        "_: PgPool",
+    ] {
+        assert_eq!(errors_of(arguments, &with(parameter)), [""; 0], "{parameter}");
+    }
+    assert_eq!(errors_of("key = msg.no, store = s.a, tx = db", &with("s: &Stores<PgStore>")), [""; 0]);
+    let allowed = "key = msg.no, store = db, allow(pool(pool), reason = \"read-only rates\")";
+    assert_eq!(errors_of(allowed, &with("pool: PgPool")), [""; 0]);
+    refused(&allowed.replace("(pool)", "(poll)"), SOUND, "`allow` names `poll`, which is no parameter");
+}
+
+#[test]
+fn statements_that_end_the_transaction() {
+    let arguments = "key = msg.no, store = db";
+    let with = |statement: &str| SOUND.replace("db.pay(msg).await", &format!("{{ {statement} }} Ok(())"));
+    for statement in [
+        r#"query("COMMIT")"#,
+        r#"sqlx::query::<Postgres>("commit")"#,
+        r#"query_scalar::<_, Vec<(u8, u8)>>("COMMIT")"#,
+        r#"query!("COMMIT")"#,
+        r#"query_as!(Row, "COMMIT", db)"#,
+        r##"raw_sql(r#"COMMIT"#)"##,
+        r#"query(AssertSqlSafe("COMMIT"))"#,
+        r#"db.execute("COMMIT")"#,
+        r#"if msg.last { query("COMMIT").execute(&mut *db).await?; }"#,
+        "db.commit().await?",
+        "PgTransactionManager::commit(db).await?",
+        "<X as TransactionManager>::commit(&mut *db).await?",
+    ] {
+        let errors = errors_of(arguments, &with(statement));
+        assert!(errors.len() == 1 && errors[0].to_lowercase().contains("`commit`"), "{statement}\n{errors:#?}");
+    }
+    for statement in [
+        r#"msg.state == "COMMIT""#,
+        r#"query("UPDATE a SET b = $1").bind("COMMIT")"#,
+        r#"log("COMMIT")"#,
+        "tx.commit().await?",
+        "msg.db.commit()",
+        "orders::commit(db)",
+        "query(COMMIT)",
+    ] {
+        assert_eq!(errors_of(arguments, &with(statement)), [""; 0], "{statement}");
+    }
+    let allowed = "key = msg.no, store = db, allow(transaction(db), reason = \"sent to another system\")";
+    assert_eq!(errors_of(allowed, &with(r#"host.execute("COMMIT")"#)), [""; 0]);
+    refused(&allowed.replace("(db)", "(msg)"), SOUND, "allowed for the body's connection");
 }
 
 #[test]

@@ -31,16 +31,16 @@ async fn on_submit(
         }
     };
     let db = unit.connection();
-    let never = ::idem_runtime::expansion::never::<Result<OrderNo, OrderError>>;
+    let idem_never = ::idem_runtime::expansion::never::<Result<OrderNo, OrderError>>;
     let result = async move {
         if false {
-            return never();
+            return idem_never();
         }
         place_order(db, msg).await
     }
         .await;
-    match result {
+    return match result {
         ::core::result::Result::Ok(value) => unit.commit(value).await,
         ::core::result::Result::Err(error) => unit.roll_back(error).await,
-    }
+    };
 }

@@ -29,10 +29,10 @@ pub async fn on_payment(
         }
     };
     let db = unit.connection();
-    let never = ::idem_runtime::expansion::never::<Result<(), PayError>>;
+    let idem_never = ::idem_runtime::expansion::never::<Result<(), PayError>>;
     let result = async move {
         if false {
-            return never();
+            return idem_never();
         }
         sqlx::query("UPDATE orders SET status = 'PAID' WHERE order_no = $1")
             .bind(&msg.out_trade_no)
@@ -41,8 +41,8 @@ pub async fn on_payment(
         Ok(())
     }
         .await;
-    match result {
+    return match result {
         ::core::result::Result::Ok(value) => unit.commit(value).await,
         ::core::result::Result::Err(error) => unit.roll_back(error).await,
-    }
+    };
 }

@@ -43,21 +43,21 @@ where
             }
         };
         let db = unit.connection();
-        let never = ::idem_runtime::expansion::never::<
+        let idem_never = ::idem_runtime::expansion::never::<
             Result<&'a E, Box<dyn Error + Send + Sync>>,
         >;
         let result = async move {
             if false {
-                return never();
+                return idem_never();
             }
             self.book.add(db, entry.amount()).await?;
             notify(entry);
             Ok(entry)
         }
             .await;
-        match result {
+        return match result {
             ::core::result::Result::Ok(value) => unit.commit(value).await,
             ::core::result::Result::Err(error) => unit.roll_back(error).await,
-        }
+        };
     }
 }

@@ -36,11 +36,11 @@ impl Inventory {
                 );
             }
         };
-        let db = unit.connection();
-        let never = ::idem_runtime::expansion::never::<Result<u32, StockError>>;
+        let db: &mut PgConnection = unit.connection();
+        let idem_never = ::idem_runtime::expansion::never::<Result<u32, StockError>>;
         let result = async move {
             if false {
-                return never();
+                return idem_never();
             }
             if msg.quantity == 0 {
                 return Err(StockError::Nothing);
@@ -48,9 +48,9 @@ impl Inventory {
             self.take(db, &msg.sku, msg.quantity).await
         }
             .await;
-        match result {
+        return match result {
             ::core::result::Result::Ok(value) => unit.commit(value).await,
             ::core::result::Result::Err(error) => unit.roll_back(error).await,
-        }
+        };
     }
 }

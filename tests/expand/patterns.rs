@@ -36,17 +36,17 @@ async fn on_line(
         }
     };
     let key = unit.connection();
-    let never = ::idem_runtime::expansion::never::<Result<u32, StockError>>;
+    let idem_never = ::idem_runtime::expansion::never::<Result<u32, StockError>>;
     let result = async move {
         if false {
-            return never();
+            return idem_never();
         }
         unit += lines[line as usize];
         write(key, unit).await
     }
         .await;
-    match result {
+    return match result {
         ::core::result::Result::Ok(value) => unit.commit(value).await,
         ::core::result::Result::Err(error) => unit.roll_back(error).await,
-    }
+    };
 }

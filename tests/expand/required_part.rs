@@ -26,17 +26,17 @@ async fn on_refund(
         }
     };
     let mut db = unit.connection();
-    let never = ::idem_runtime::expansion::never::<Result<(), PayError>>;
+    let idem_never = ::idem_runtime::expansion::never::<Result<(), PayError>>;
     let result = async move {
         if false {
-            return never();
+            return idem_never();
         }
         refund(&mut db, msg).await?;
         Ok(())
     }
         .await;
-    match result {
+    return match result {
         ::core::result::Result::Ok(value) => unit.commit(value).await,
         ::core::result::Result::Err(error) => unit.roll_back(error).await,
-    }
+    };
 }

@@ -34,10 +34,10 @@ async fn deduct(
             }
         };
         let db = unit.connection();
-        let never = ::idem_runtime::expansion::never::<Result<(), StockError>>;
+        let idem_never = ::idem_runtime::expansion::never::<Result<(), StockError>>;
         let result = async {
             if false {
-                return never();
+                return idem_never();
             }
             take(db, order_no, count).await
         }
@@ -73,11 +73,11 @@ impl Shop {
                     );
                 }
             };
-            let db = unit.connection();
-            let never = ::idem_runtime::expansion::never::<Result<(), StockError>>;
+            let db: &mut MySqlConnection = unit.connection();
+            let idem_never = ::idem_runtime::expansion::never::<Result<(), StockError>>;
             let result = async {
                 if false {
-                    return never();
+                    return idem_never();
                 }
                 take(db, order_no, self.count).await
             }

@@ -31,16 +31,16 @@ async fn on_payment(
         }
     };
     let db = unit.connection();
-    let never = crate::facade::idem::expansion::never::<Result<(), PayError>>;
+    let idem_never = crate::facade::idem::expansion::never::<Result<(), PayError>>;
     let result = async move {
         if false {
-            return never();
+            return idem_never();
         }
         pay(db, msg).await
     }
         .await;
-    match result {
+    return match result {
         ::core::result::Result::Ok(value) => unit.commit(value).await,
         ::core::result::Result::Err(error) => unit.roll_back(error).await,
-    }
+    };
 }

@@ -36,11 +36,11 @@ async fn on_line(
         }
     };
     let db = unit.connection();
-    let never = ::idem_runtime::expansion::never::<anyhow::Result<()>>;
+    let idem_never = ::idem_runtime::expansion::never::<anyhow::Result<()>>;
     let result = async move {
         use LineKind::*;
         if false {
-            return never();
+            return idem_never();
         }
         match msg.kind {
             Sale => book(db, msg).await,
@@ -48,8 +48,8 @@ async fn on_line(
         }
     }
         .await;
-    match result {
+    return match result {
         ::core::result::Result::Ok(value) => unit.commit(value).await,
         ::core::result::Result::Err(error) => unit.roll_back(error).await,
-    }
+    };
 }

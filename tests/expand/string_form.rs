@@ -27,16 +27,16 @@ pub async fn on_refund(
         }
     };
     let db = unit.connection();
-    let never = ::idem_runtime::expansion::never::<Result<u64, PayError>>;
+    let idem_never = ::idem_runtime::expansion::never::<Result<u64, PayError>>;
     let result = async move {
         if false {
-            return never();
+            return idem_never();
         }
         refund(db, msg).await
     }
         .await;
-    match result {
+    return match result {
         ::core::result::Result::Ok(value) => unit.commit(value).await,
         ::core::result::Result::Err(error) => unit.roll_back(error).await,
-    }
+    };
 }

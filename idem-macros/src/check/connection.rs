@@ -8,6 +8,7 @@ use super::function::Shape;
 use crate::errors::{Complaint, Errors, did_you_mean};
 use crate::model::Connection;
 use crate::parse::{Arguments, Written, listed};
+use crate::rules::Rule;
 use crate::syntax::{is_no_connection, is_path, last_name, parameters, written_type};
 
 /// Finds the parameter that the body uses as its connection, and where the store comes from.
@@ -19,7 +20,8 @@ pub(super) fn connection(
 ) -> Option<Connection> {
     let Some(store) = &arguments.store else {
         if !arguments.has("store") {
-            let complaint = Complaint::new("`store` is missing: which parameter is the body's database connection?");
+            let complaint =
+                Complaint::new(Rule::Store, "`store` is missing: which parameter is the body's database connection?");
             errors.push(
                 complaint.help("write `store = db` for a parameter `db: &mut PgConnection`").span(Span::call_site()),
             );
@@ -29,13 +31,13 @@ pub(super) fn connection(
     if arguments.has("tx") {
         let tx = arguments.tx.as_ref()?;
         let Some(name) = single_name(&tx.expr) else {
-            let complaint =
-                Complaint::new("`tx` names the parameter that is the body's connection").help("write `tx = db`");
+            let complaint = Complaint::new(Rule::Store, "`tx` names the parameter that is the body's connection")
+                .help("write `tx = db`");
             errors.push(complaint.at(&tx.place));
             return None;
         };
         if single_name(&store.expr).is_some_and(|store| store == name) {
-            let complaint = Complaint::new(format!("`store` and `tx` both name `{name}`"));
+            let complaint = Complaint::new(Rule::Store, format!("`store` and `tx` both name `{name}`"));
             errors.push(complaint.help("leave `tx` out: with `store` alone the parameter is both").at(&tx.place));
             return None;
         }
@@ -46,7 +48,7 @@ pub(super) fn connection(
     if let Some(name) = single_name(&store.expr) {
         return parameter(&name, "store", store, item, shape, errors);
     }
-    let complaint = Complaint::new("this store is no parameter, so the body has no connection yet");
+    let complaint = Complaint::new(Rule::Store, "this store is no parameter, so the body has no connection yet");
     errors.push(
         complaint
             .help("add a parameter `db: &mut PgConnection` and name it with `tx = db`; callers do not pass it")
@@ -100,7 +102,7 @@ fn parameter(
     });
     let Some((index, pattern, typed)) = found else {
         let names = parameters(item);
-        let mut complaint = Complaint::new(format!("`{argument} = {name}` names no parameter"));
+        let mut complaint = Complaint::new(Rule::Store, format!("`{argument} = {name}` names no parameter"));
         complaint = match did_you_mean(&name.to_string(), names.iter().map(String::as_str)) {
             Some(meant) => complaint.help(format!("did you mean `{meant}`?")),
             None if names.is_empty() => complaint.help(format!("add a parameter `{name}: &mut PgConnection`")),
@@ -134,6 +136,7 @@ fn target(ty: &Type, name: &Ident) -> (Option<Type>, Option<Complaint>) {
         Type::Reference(reference) => reference,
         _ => {
             let reason = Complaint::new(
+                Rule::Store,
                 "the connection is lent to the body, so the parameter must be `&mut` of a connection type",
             );
             return (Some(ty.clone()).filter(|ty| is_path(ty, CONNECTIONS)), Some(reason.help(write)));
@@ -144,8 +147,11 @@ fn target(ty: &Type, name: &Ident) -> (Option<Type>, Option<Complaint>) {
         return (
             None,
             Some(
-                Complaint::new("this is the type that callers pass; the parameter has the type that the body sees")
-                    .help(write),
+                Complaint::new(
+                    Rule::Store,
+                    "this is the type that callers pass; the parameter has the type that the body sees",
+                )
+                .help(write),
             ),
         );
     } else if is_path(inner, &["Pool", "PgPool", "MySqlPool", "SqlitePool", "AnyPool"]) {
@@ -153,6 +159,7 @@ fn target(ty: &Type, name: &Ident) -> (Option<Type>, Option<Complaint>) {
             None,
             Some(
                 Complaint::new(
+                    Rule::Store,
                     "a pool hands out other connections: the body's writes would not be in the claim's transaction",
                 )
                 .help(write),
@@ -161,18 +168,27 @@ fn target(ty: &Type, name: &Ident) -> (Option<Type>, Option<Complaint>) {
     } else if is_path(inner, &["Transaction"]) {
         return (
             None,
-            Some(Complaint::new("the unit owns the transaction: it commits or rolls back after the body").help(write)),
+            Some(
+                Complaint::new(Rule::Store, "the unit owns the transaction: it commits or rolls back after the body")
+                    .help(write),
+            ),
         );
     } else if is_no_connection(inner) {
         return (
             None,
-            Some(Complaint::new(format!("`{}` is no database connection", written_type(inner))).help(write)),
+            Some(
+                Complaint::new(Rule::Store, format!("`{}` is no database connection", written_type(inner))).help(write),
+            ),
         );
     } else if let Some(lifetime) = &reference.lifetime {
-        Complaint::new(format!("the connection lives only as long as the transaction, not for `{lifetime}`"))
-            .help("leave the lifetime out")
+        Complaint::new(
+            Rule::Store,
+            format!("the connection lives only as long as the transaction, not for `{lifetime}`"),
+        )
+        .help("leave the lifetime out")
     } else if reference.mutability.is_none() {
-        Complaint::new("the body needs the connection for itself, so the parameter must be `&mut`").help(write)
+        Complaint::new(Rule::Store, "the body needs the connection for itself, so the parameter must be `&mut`")
+            .help(write)
     } else {
         return (Some(inner.clone()), None);
     };

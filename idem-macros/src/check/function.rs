@@ -4,6 +4,7 @@ use quote::ToTokens as _;
 use syn::{ItemFn, ReturnType, Type};
 
 use crate::errors::{Complaint, Errors};
+use crate::rules::Rule;
 use crate::syntax::{has_word, is_no_result, is_path, written_type};
 
 /// What the function itself got right.
@@ -18,11 +19,16 @@ pub(super) enum Shape {
 pub(super) fn shape(item: &ItemFn, errors: &mut Errors) -> (Shape, Option<Type>) {
     let signature = &item.sig;
     if let Some(constness) = signature.constness {
-        errors.push(Complaint::new("a `const fn` cannot reach a database").help("write `async fn`").on(constness));
+        errors.push(
+            Complaint::new(Rule::Function, "a `const fn` cannot reach a database")
+                .help("write `async fn`")
+                .on(constness),
+        );
         return (Shape::Hopeless, None);
     }
     if let syn::Safety::Unsafe(token) = signature.safety {
         let complaint = Complaint::new(
+            Rule::Function,
             "an `unsafe fn` cannot be idempotent: the generated code calls nothing unsafe and cannot keep its contract",
         );
         errors.push(complaint.help("make the handler safe, and keep `unsafe` blocks inside").on(token));
@@ -30,9 +36,10 @@ pub(super) fn shape(item: &ItemFn, errors: &mut Errors) -> (Shape, Option<Type>)
     }
     let ReturnType::Type(_, output) = &signature.output else {
         let must = if signature.asyncness.is_some() { "must" } else { "must be `async` and" };
-        let complaint = Complaint::new(format!(
-            "an `#[idempotent]` function {must} return a `Result`: the `Err` is what rolls the claim back"
-        ));
+        let complaint = Complaint::new(
+            Rule::Function,
+            format!("an `#[idempotent]` function {must} return a `Result`: the `Err` is what rolls the claim back"),
+        );
         errors.push(
             complaint.help("without an error there is no way to let a repeat run again").span(signature.ident.span()),
         );
@@ -42,20 +49,26 @@ pub(super) fn shape(item: &ItemFn, errors: &mut Errors) -> (Shape, Option<Type>)
         let future = has_word(output.to_token_stream(), "Future");
         let help =
             if future { "write `async fn`, with the future's output as the return type" } else { "write `async fn`" };
-        errors.push(Complaint::new("`#[idempotent]` needs an `async fn`").help(help).on(signature.fn_token));
+        errors.push(
+            Complaint::new(Rule::Function, "`#[idempotent]` needs an `async fn`").help(help).on(signature.fn_token),
+        );
         return (Shape::Hopeless, (!future).then(|| (**output).clone()).filter(|output| !is_no_result(output)));
     }
     if is_no_result(output) {
         let written = written_type(output);
-        let complaint = Complaint::new(format!(
-            "an `#[idempotent]` function must return a `Result`, not `{written}`: \
+        let complaint = Complaint::new(
+            Rule::Function,
+            format!(
+                "an `#[idempotent]` function must return a `Result`, not `{written}`: \
              the `Err` is what rolls the claim back"
-        ));
+            ),
+        );
         errors.push(complaint.help(format!("write `Result<{written}, ..>`")).on(output));
         return (Shape::Hopeless, None);
     }
     if has_word(output.to_token_stream(), "impl") {
         let complaint = Complaint::new(
+            Rule::Function,
             "the result is stored in the outcome, so its type needs a name: `impl Trait` cannot stand here",
         );
         errors.push(complaint.help("name the type, or box it").on(output));

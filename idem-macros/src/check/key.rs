@@ -8,19 +8,21 @@ use crate::errors::{Complaint, Errors, did_you_mean};
 use crate::key::{Content, Key, Part, Root, Value};
 use crate::model::{Connection, KeyPart, NamedPart};
 use crate::names;
-use crate::parse::{Allow, listed};
+use crate::parse::{Allow, Allows, listed};
+use crate::rules::{Names, Rule};
 use crate::syntax::parameters;
 
 pub(super) fn key_parts(
     key: &Key,
-    allows: &[Allow],
+    allows: &Allows,
     item: &ItemFn,
     connection: Option<&Connection>,
     errors: &mut Errors,
 ) -> Vec<KeyPart> {
+    let Allows { list: allows, broken } = allows;
     let names = parameters(item);
     if key.parts.is_empty() {
-        let complaint = Complaint::new("the key is empty, so all messages would be one action");
+        let complaint = Complaint::new(Rule::Constant, "the key is empty, so all messages would be one action");
         errors.push(
             complaint.help("write `key = msg.order_no`, with the number that the business already has").at(&key.place),
         );
@@ -30,7 +32,10 @@ pub(super) fn key_parts(
         check_root(part, *judged, &names, connection, errors);
         check_text(part, errors);
         check_required(part, *judged, errors);
-        check_name(part, *judged, allows, errors);
+        // A broken `allow` was meant for some part: to complain about that part too would be a second error for one cause.
+        if !broken {
+            check_name(part, *judged, allows, errors);
+        }
     }
     check_constant(key, &judged, errors);
     check_separators(key, &judged, errors);
@@ -70,7 +75,7 @@ fn is_constant_name(name: &str) -> bool {
 fn check_root(part: &Part, judged: Judged, names: &[String], connection: Option<&Connection>, errors: &mut Errors) {
     let Content::Value(Value { root: Root::Name(root), .. }) = &part.content else { return };
     if connection.is_some_and(|connection| connection.name == *root) {
-        let complaint = Complaint::new(format!("`{root}` is the connection, not data of the message"));
+        let complaint = Complaint::new(Rule::Root, format!("`{root}` is the connection, not data of the message"));
         errors.push(complaint.help("a key starts at another parameter").at(&part.place));
         return;
     }
@@ -82,14 +87,16 @@ fn check_root(part: &Part, judged: Judged, names: &[String], connection: Option<
     let data: Vec<&str> = data.collect();
     let written = &part.written;
     let mut complaint = if root == "self" {
-        Complaint::new(format!("key part `{written}` needs a method: this function has no `self`"))
+        Complaint::new(Rule::Root, format!("key part `{written}` needs a method: this function has no `self`"))
     } else {
-        Complaint::new(format!("key part `{written}` does not start at a parameter"))
+        Complaint::new(Rule::Root, format!("key part `{written}` does not start at a parameter"))
     };
     complaint = match did_you_mean(&root.to_string(), data.iter().copied()) {
         Some(meant) => complaint.help(format!("did you mean `{meant}`?")),
         None if data.is_empty() => complaint.help("add the message as a parameter: `msg: &PaymentCallback`"),
-        None => complaint.help(format!("the parameters are {}", listed(data))),
+        None => {
+            complaint.help(format!("the parameters are {}; the key is computed before the body runs", listed(data)))
+        }
     };
     errors.push(complaint.at(&part.place));
 }
@@ -97,7 +104,7 @@ fn check_root(part: &Part, judged: Judged, names: &[String], connection: Option<
 /// Text between parts is there to keep them apart.
 fn check_text(part: &Part, errors: &mut Errors) {
     if matches!(&part.content, Content::Text(text) if text.is_empty()) {
-        let complaint = Complaint::new("empty text keeps nothing apart");
+        let complaint = Complaint::new(Rule::Separator, "empty text keeps nothing apart");
         errors.push(complaint.help("put a character between the parts, such as `:`").at(&part.place));
     }
 }
@@ -106,7 +113,8 @@ fn check_text(part: &Part, errors: &mut Errors) {
 fn check_required(part: &Part, judged: Judged, errors: &mut Errors) {
     let required = matches!(&part.content, Content::Value(Value { required: true, .. }));
     if required && judged == Judged::Constant {
-        let complaint = Complaint::new(format!("`{}` is a constant and cannot be missing", part.written));
+        let complaint =
+            Complaint::new(Rule::Required, format!("`{}` is a constant and cannot be missing", part.written));
         errors.push(complaint.help("leave the `?` out").at(&part.place));
     }
 }
@@ -118,7 +126,7 @@ fn check_name(part: &Part, judged: Judged, allows: &[Allow], errors: &mut Errors
         return;
     }
     let Some(rule) = value.last_name().as_deref().and_then(names::suspect) else { return };
-    if !allows.iter().any(|allow| allow.rule == rule && allow.part == part.written) {
+    if !allows.iter().any(|allow| allow.rule == rule && allow.name == part.written) {
         errors.push(names::looks_like(rule, &part.written).at(&part.place));
     }
 }
@@ -126,7 +134,8 @@ fn check_name(part: &Part, judged: Judged, allows: &[Allow], errors: &mut Errors
 /// Constants alone name no action.
 fn check_constant(key: &Key, judged: &[Judged], errors: &mut Errors) {
     if !key.parts.is_empty() && judged.iter().all(|judged| *judged == Judged::Constant) {
-        let complaint = Complaint::new("this key is the same for every message: it holds only text and constants");
+        let complaint =
+            Complaint::new(Rule::Constant, "this key is the same for every message: it holds only text and constants");
         errors.push(complaint.help("add what names the action: `msg.order_no`").at(&key.place));
     }
 }
@@ -137,9 +146,12 @@ fn check_separators(key: &Key, judged: &[Judged], errors: &mut Errors) {
         let ([left, right], [Judged::Value, Judged::Value]) = (parts, judged) else { continue };
         let separator = if key.is_string { "':'" } else { "\":\"" };
         let (left, written) = (&left.written, &right.written);
-        let complaint = Complaint::new(format!(
-            "`{left}` and `{written}` are joined without text between them: `1` + `23` and `12` + `3` would be one key"
-        ));
+        let complaint = Complaint::new(
+            Rule::Separator,
+            format!(
+                "`{left}` and `{written}` are joined without text between them: `1` + `23` and `12` + `3` would be one key"
+            ),
+        );
         errors.push(
             complaint.help(format!("put text between them: `{left} + {separator} + {written}`")).at(&right.place),
         );
@@ -152,31 +164,29 @@ fn check_repeats(key: &Key, errors: &mut Errors) {
         let Content::Value(_) = &part.content else { continue };
         let earlier = &key.parts[..index];
         if earlier.iter().any(|other| matches!(other.content, Content::Value(_)) && other.written == part.written) {
-            let complaint = Complaint::new(format!("key part `{}` stands here twice", part.written));
+            let complaint = Complaint::new(Rule::Repeat, format!("key part `{}` stands here twice", part.written));
             errors.push(complaint.help("leave one out, or name the part that was meant").at(&part.place));
         }
     }
 }
 
-/// An `allow` speaks about a part of this key, once.
+/// An `allow` speaks about a part of this key.
 fn check_allows(key: &Key, allows: &[Allow], errors: &mut Errors) {
     let values = key.parts.iter().filter(|part| matches!(part.content, Content::Value(_)));
     let known: Vec<&str> = values.map(|part| part.written.as_str()).collect();
-    let whole = key.parts.iter().all(|part| !matches!(part.content, Content::Broken));
-    for (index, allow) in allows.iter().enumerate() {
-        // The part may be one of those that were refused: saying that it is missing would be wrong.
-        if whole && !known.contains(&allow.part.as_str()) {
-            let mut complaint = Complaint::new(format!("`allow` names `{}`, which is no part of the key", allow.part));
-            complaint = match did_you_mean(&allow.part, known.iter().copied()) {
+    // The part may be one of those that were refused: saying that it is missing would be wrong.
+    if key.parts.iter().any(|part| matches!(part.content, Content::Broken)) {
+        return;
+    }
+    for allow in allows.iter().filter(|allow| matches!(allow.names, Names::Part(_))) {
+        if !known.contains(&allow.name.as_str()) {
+            let complaint =
+                Complaint::new(Rule::Allow, format!("`allow` names `{}`, which is no part of the key", allow.name));
+            let complaint = match did_you_mean(&allow.name, known.iter().copied()) {
                 Some(meant) => complaint.help(format!("did you mean `{meant}`?")),
                 None => complaint.help(format!("the parts are {}", listed(known.iter().copied()))),
             };
             errors.push(complaint.at(&allow.place));
-        } else if allows[..index].iter().any(|other| other.rule == allow.rule && other.part == allow.part) {
-            errors.push(
-                Complaint::new(format!("`{}` is already allowed for `{}`", allow.rule.word(), allow.part))
-                    .at(&allow.place),
-            );
         }
     }
 }
@@ -189,12 +199,12 @@ fn key_part(part: &Part, key: &Key, allows: &[Allow], item: &ItemFn, markers: &m
     };
     let span = Span::mixed_site().located_at(part.place.start());
     let marker = Ident::new(&marker(&item.sig.ident, &part.written, markers), span);
-    let grants = allows.iter().filter(|allow| allow.part == part.written);
+    let grants = allows.iter().filter(|allow| allow.name == part.written);
     Some(KeyPart::Value(NamedPart {
         marker,
         expression: value.expression.clone(),
         required: value.required,
-        grants: grants.map(|allow| Ident::new(allow.rule.grant(), Span::mixed_site())).collect(),
+        grants: grants.filter_map(|allow| Some(Ident::new(allow.rule.grant()?, Span::mixed_site()))).collect(),
         span,
         bound_first: key.is_string && value.can_be_bound(),
     }))

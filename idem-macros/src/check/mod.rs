@@ -1,5 +1,6 @@
 //! Every rule between arguments, key and function. Each records its error and goes on, so that one run shows them all.
 
+mod body;
 mod connection;
 mod function;
 mod key;
@@ -11,6 +12,7 @@ use syn::ext::IdentExt as _;
 use crate::errors::{Complaint, Errors};
 use crate::model::{Handler, Refused, Runtime, Scope};
 use crate::parse::Arguments;
+use crate::rules::Rule;
 
 pub(crate) use connection::likely_connection;
 
@@ -25,6 +27,7 @@ pub(crate) fn handler(arguments: Arguments, item: ItemFn, errors: &mut Errors) -
     let runtime = Runtime::new(arguments.krate.clone());
     if function::is_rewritten(&item) {
         let complaint = Complaint::new(
+            Rule::Function,
             "this function was already rewritten, as `#[async_trait]` does: its `async` is gone",
         )
         .help("put `#[idempotent]` on a free function or an inherent method, and call that from the trait's method");
@@ -35,8 +38,13 @@ pub(crate) fn handler(arguments: Arguments, item: ItemFn, errors: &mut Errors) -
     let connection = connection::connection(&arguments, &item, shape, errors);
     let parts =
         arguments.key.as_ref().map(|key| key::key_parts(key, &arguments.allows, &item, connection.as_ref(), errors));
+    let mut keep_body = output.is_some();
+    if let (Some(connection), true) = (&connection, keep_body) {
+        keep_body = body::escapes(&item, connection, &arguments.allows, errors);
+    }
     if !arguments.has("key") {
-        let complaint = Complaint::new("`key` is missing: what makes this action the same when it arrives again?");
+        let complaint =
+            Complaint::new(Rule::Argument, "`key` is missing: what makes this action the same when it arrives again?");
         errors.push(
             complaint
                 .help("write `key = msg.order_no`, with the number that the business already has")
@@ -64,7 +72,7 @@ pub(crate) fn handler(arguments: Arguments, item: ItemFn, errors: &mut Errors) -
         }
         (connection, output, _) => {
             let connection = connection.or_else(|| likely_connection(&arguments, &item.sig.inputs));
-            Checked::Refused(Box::new(Refused { item, runtime, connection, output }))
+            Checked::Refused(Box::new(Refused { item, runtime, connection, output, keep_body }))
         }
     }
 }

@@ -15,6 +15,7 @@ macro_rules! part {
         part!(@ [] $type, $risk, $value => $text);
     };
     (@ [$($generics:tt)*] $type:ty, $risk:ty, $value:ident => $text:expr) => {
+        #[diagnostic::do_not_recommend]
         impl<$($generics)*> KeyPart for $type {
             type Risk = $risk;
 
@@ -29,11 +30,11 @@ macro_rules! part {
 #[cfg(feature = "chrono")]
 mod chrono_parts {
     use super::{KeyPart, KeyWriter, Moment, Stable};
-    use chrono::{DateTime, Datelike as _, NaiveDate, NaiveDateTime, TimeZone, Utc};
+    use chrono::{DateTime, Datelike as _, NaiveDate, NaiveDateTime, TimeZone};
 
     part!(NaiveDate, Stable, date => format_args!("{}-{:02}-{:02}", date.year(), date.month(), date.day()));
-    part!(NaiveDateTime, Moment<Self>, at => at.and_utc().timestamp_micros());
-    part!(@ [Z: TimeZone] DateTime<Z>, Moment<Self>, at => at.with_timezone(&Utc).timestamp_micros());
+    part!(NaiveDateTime, Moment<Self>, at => format_args!("{}.{:09}", at.and_utc().timestamp(), at.and_utc().timestamp_subsec_nanos()));
+    part!(@ [Z: TimeZone] DateTime<Z>, Moment<Self>, at => format_args!("{}.{:09}", at.timestamp(), at.timestamp_subsec_nanos()));
 }
 
 #[cfg(feature = "time")]

@@ -88,7 +88,7 @@ risks! {
 /// Implemented by the marker of a part that accepts a value that may be missing.
 #[diagnostic::on_unimplemented(
     message = "key part `{Self}` may be null: its type is `{T}`",
-    label = "this part can be missing, so two different actions could get the same key",
+    label = "can be missing: two different actions without it would get the same key",
     note = "to require it at run time write `?` behind it: a message without it then fails, and nothing runs",
     note = "if a missing value is a business value of its own, add `allow(null(..), reason = \"..\")`"
 )]
@@ -96,7 +96,7 @@ pub trait AllowsNull<T: ?Sized> {}
 
 /// Implemented by the marker of a part that accepts a random identifier.
 #[diagnostic::on_unimplemented(
-    message = "key part `{Self}` is a random identifier (`{T}`): it differs on every send, so repeats pass",
+    message = "key part `{Self}` is a random identifier (`{T}`): it differs on every send, so a repeat would not be recognised",
     label = "random identifier in an idempotency key",
     note = "use the number the business already has, such as the order or payment number",
     note = "if it is made once per action and sent again unchanged, add `allow(random(..), reason = \"..\")`"
@@ -105,7 +105,7 @@ pub trait AllowsRandom<T: ?Sized> {}
 
 /// Implemented by the marker of a part that accepts a point in time.
 #[diagnostic::on_unimplemented(
-    message = "key part `{Self}` is a point in time (`{T}`): it differs on every send, so repeats pass",
+    message = "key part `{Self}` is a point in time (`{T}`): it differs on every send, so a repeat would not be recognised",
     label = "point in time in an idempotency key",
     note = "use the number the business already has; a plain date (one action a day) is fine",
     note = "if it is fixed with the action and sent again unchanged, add `allow(time(..), reason = \"..\")`"
@@ -123,10 +123,10 @@ pub trait AllowsFloat<T: ?Sized> {}
 
 /// Implemented by the marker of a part that accepts an id that the broker assigned.
 #[diagnostic::on_unimplemented(
-    message = "key part `{Self}` is assigned by the broker (`{T}`): it changes when the message is sent again",
+    message = "key part `{Self}` is assigned by the broker (`{T}`): it names a delivery, and the same action sent again gets another one",
     label = "broker-assigned id in an idempotency key",
     note = "use the number the business already has, such as the order or payment number",
-    note = "if it is stable here, add `allow(broker_id(..), reason = \"..\")`"
+    note = "if the sender sets it once per action and sends it again unchanged, add `allow(broker_id(..), reason = \"..\")`"
 )]
 pub trait AllowsBrokerId<T: ?Sized> {}
 
@@ -173,7 +173,8 @@ impl<T> Optional for Option<T> {
     }
 }
 
-// `do_not_recommend`: the compiler lists types that can be parts, and these would push the plain ones out of the list.
+// `do_not_recommend`: the compiler lists the first few types that can be parts. It is to name the plain ones, and none
+// that it would refuse next.
 
 macro_rules! pointers {
     ($($pointer:ty),*) => {$(
@@ -268,6 +269,7 @@ non_zero!(i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, u128, usize);
 
 macro_rules! floats {
     ($($float:ty),*) => {$(
+        #[diagnostic::do_not_recommend]
         impl KeyPart for $float {
             type Risk = Float<Self>;
 
@@ -280,6 +282,7 @@ macro_rules! floats {
 
 floats!(f32, f64);
 
+#[diagnostic::do_not_recommend]
 impl KeyPart for time::SystemTime {
     type Risk = Moment<Self>;
 

@@ -2,12 +2,13 @@ use idem_runtime::idempotent;
 use sqlx::PgConnection;
 
 pub struct OrderPaid {
-    pub order_no: u64,
+    pub order_no: String,
+    pub shop: String,
 }
 
 #[idempotent(key = msg.order_no, store = db)]
 pub async fn on_order_paid(db: &mut PgConnection, msg: &OrderPaid) -> Result<(), sqlx::Error> {
-    sqlx::query("UPDATE orders SET state = 'PAID'").execute(&mut *db).await?;
+    sqlx::query("UPDATE orders SET status = 'PAID'").execute(&mut *db).await?;
 }
 
 fn main() {}

@@ -1,13 +1,14 @@
 use idem_runtime::idempotent;
-use sqlx::PgConnection;
+use sqlx::MySqlConnection;
 
 pub struct OrderPaid {
-    pub order_no: u64,
+    pub order_no: String,
+    pub shop: String,
 }
 
-#[idempotent(key = "msg.order_n", store = "db")]
-pub async fn on_order_paid(db: &mut PgConnection, msg: &OrderPaid) -> Result<(), sqlx::Error> {
-    sqlx::query("UPDATE orders SET state = 'PAID'").execute(&mut *db).await?;
+#[idempotent(key = "msg.shop + ':' + msg.order_n", store = "db")]
+pub async fn on_order_paid(db: &mut MySqlConnection, msg: &OrderPaid) -> Result<(), sqlx::Error> {
+    sqlx::query("UPDATE orders SET status = 'PAID' WHERE no = ?").bind(&msg.order_no).execute(&mut *db).await?;
     Ok(())
 }
 

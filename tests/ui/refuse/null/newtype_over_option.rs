@@ -1,5 +1,5 @@
 use idem_runtime::{KeyPart, idempotent};
-use sqlx::PgConnection;
+use sqlx::SqliteConnection;
 
 #[derive(KeyPart)]
 pub struct CouponNo(pub Option<String>);
@@ -9,8 +9,8 @@ pub struct CouponUsed {
 }
 
 #[idempotent(key = msg.coupon_no, store = db)]
-pub async fn on_coupon_used(db: &mut PgConnection, msg: &CouponUsed) -> Result<(), sqlx::Error> {
-    sqlx::query("UPDATE coupons SET used = TRUE WHERE no = $1").bind(&msg.coupon_no.0).execute(&mut *db).await?;
+pub async fn on_coupon_used(db: &mut SqliteConnection, msg: &CouponUsed) -> Result<(), sqlx::Error> {
+    sqlx::query("UPDATE coupons SET used = TRUE WHERE no = ?").bind(&msg.coupon_no.0).execute(&mut *db).await?;
     Ok(())
 }
 

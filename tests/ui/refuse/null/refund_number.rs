@@ -8,7 +8,10 @@ pub struct RefundCallback {
 
 #[idempotent(key = msg.out_trade_no + ":" + msg.refund_no, store = db)]
 pub async fn on_refund(db: &mut PgConnection, msg: &RefundCallback) -> Result<(), sqlx::Error> {
-    sqlx::query("UPDATE refunds SET state = 'DONE' WHERE refund_no = $1").bind(&msg.refund_no).execute(&mut *db).await?;
+    sqlx::query("UPDATE refunds SET status = 'DONE' WHERE refund_no = $1")
+        .bind(&msg.refund_no)
+        .execute(&mut *db)
+        .await?;
     Ok(())
 }
 

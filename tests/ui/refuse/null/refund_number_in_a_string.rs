@@ -1,5 +1,5 @@
 use idem_runtime::idempotent;
-use sqlx::PgConnection;
+use sqlx::MySqlConnection;
 
 pub struct RefundCallback {
     pub out_trade_no: String,
@@ -7,8 +7,11 @@ pub struct RefundCallback {
 }
 
 #[idempotent(key = "msg.out_trade_no + ':' + msg.refund_no", store = "db")]
-pub async fn on_refund(db: &mut PgConnection, msg: &RefundCallback) -> Result<(), sqlx::Error> {
-    sqlx::query("UPDATE refunds SET state = 'DONE' WHERE refund_no = $1").bind(&msg.refund_no).execute(&mut *db).await?;
+pub async fn on_refund(db: &mut MySqlConnection, msg: &RefundCallback) -> Result<(), sqlx::Error> {
+    sqlx::query("UPDATE refunds SET status = 'DONE' WHERE refund_no = ?")
+        .bind(&msg.refund_no)
+        .execute(&mut *db)
+        .await?;
     Ok(())
 }
 

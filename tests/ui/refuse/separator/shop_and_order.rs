@@ -8,7 +8,7 @@ pub struct OrderPaid {
 
 #[idempotent(key = msg.shop_no + msg.order_no, store = db)]
 pub async fn on_order_paid(db: &mut PgConnection, msg: &OrderPaid) -> Result<(), sqlx::Error> {
-    sqlx::query("UPDATE orders SET state = 'PAID'").execute(&mut *db).await?;
+    sqlx::query("UPDATE orders SET status = 'PAID'").execute(&mut *db).await?;
     Ok(())
 }
 

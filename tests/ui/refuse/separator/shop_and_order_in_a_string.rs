@@ -1,5 +1,5 @@
 use idem_runtime::idempotent;
-use sqlx::PgConnection;
+use sqlx::MySqlConnection;
 
 pub struct OrderPaid {
     pub shop_no: u64,
@@ -7,8 +7,8 @@ pub struct OrderPaid {
 }
 
 #[idempotent(key = "msg.shop_no + msg.order_no", store = "db")]
-pub async fn on_order_paid(db: &mut PgConnection, msg: &OrderPaid) -> Result<(), sqlx::Error> {
-    sqlx::query("UPDATE orders SET state = 'PAID'").execute(&mut *db).await?;
+pub async fn on_order_paid(db: &mut MySqlConnection, msg: &OrderPaid) -> Result<(), sqlx::Error> {
+    sqlx::query("UPDATE orders SET status = 'PAID'").execute(&mut *db).await?;
     Ok(())
 }
 

@@ -1,6 +1,7 @@
+use std::time::SystemTime;
+
 use idem_runtime::idempotent;
 use sqlx::PgConnection;
-use std::time::SystemTime;
 
 pub struct Reading {
     pub meter_no: String,

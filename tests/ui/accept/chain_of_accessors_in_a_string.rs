@@ -1,0 +1,35 @@
+//! Trap `computed`: a chain of accessors in string form.
+
+use idem_runtime::idempotent;
+use sqlx::MySqlConnection;
+
+pub struct Parcel {
+    pub number: String,
+    pub depot: Depot,
+}
+
+pub struct Depot {
+    pub code: String,
+}
+
+impl Parcel {
+    pub fn number(&self) -> &str {
+        &self.number
+    }
+
+    pub fn depot(&self) -> &Depot {
+        &self.depot
+    }
+}
+
+impl Depot {
+    pub fn code(&self) -> String {
+        self.code.to_uppercase()
+    }
+}
+
+#[idempotent(key = "msg.number() + '@' + msg.depot().code()", store = "db")]
+pub async fn on_parcel(db: &mut MySqlConnection, msg: &Parcel) -> Result<(), sqlx::Error> {
+    sqlx::query("UPDATE parcels SET seen = TRUE WHERE no = ?").bind(msg.number()).execute(&mut *db).await?;
+    Ok(())
+}

@@ -1,0 +1,16 @@
+//! Trap `constant`: a constant in front of a number.
+
+use idem_runtime::idempotent;
+use sqlx::PgConnection;
+
+pub const KIND: &str = "ORDER_PAID";
+
+pub struct OrderPaid {
+    pub order_no: String,
+}
+
+#[idempotent(key = KIND + ":" + msg.order_no, store = db)]
+pub async fn on_order_paid(db: &mut PgConnection, msg: &OrderPaid) -> Result<(), sqlx::Error> {
+    sqlx::query("UPDATE orders SET status = 'PAID' WHERE no = $1").bind(&msg.order_no).execute(&mut *db).await?;
+    Ok(())
+}

@@ -1,0 +1,15 @@
+//! Trap `separator`: two numbers with one character between them.
+
+use idem_runtime::idempotent;
+use sqlx::PgConnection;
+
+pub struct OrderPaid {
+    pub shop_no: i64,
+    pub order_no: i64,
+}
+
+#[idempotent(key = msg.shop_no + "-" + msg.order_no, store = db)]
+pub async fn on_order_paid(db: &mut PgConnection, msg: &OrderPaid) -> Result<(), sqlx::Error> {
+    sqlx::query("UPDATE orders SET status = 'PAID' WHERE no = $1").bind(msg.order_no).execute(&mut *db).await?;
+    Ok(())
+}

@@ -1,0 +1,15 @@
+//! Trap `null`: an optional refund number, required in string form.
+
+use idem_runtime::idempotent;
+use sqlx::MySqlConnection;
+
+pub struct RefundCallback {
+    pub out_trade_no: String,
+    pub refund_no: Option<String>,
+}
+
+#[idempotent(key = "msg.out_trade_no + ':' + msg.refund_no?", store = "db")]
+pub async fn on_refund(db: &mut MySqlConnection, msg: &RefundCallback) -> Result<(), sqlx::Error> {
+    sqlx::query("UPDATE refunds SET status = 'DONE' WHERE no = ?").bind(&msg.refund_no).execute(&mut *db).await?;
+    Ok(())
+}

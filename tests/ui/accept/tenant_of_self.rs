@@ -1,0 +1,16 @@
+//! Trap `root`: a part that starts at self.
+
+use idem_runtime::idempotent;
+use sqlx::MySqlConnection;
+
+pub struct Shop {
+    pub tenant: String,
+}
+
+impl Shop {
+    #[idempotent(key = self.tenant + ":" + order_no, store = db)]
+    pub async fn on_order(&self, db: &mut MySqlConnection, order_no: &str) -> Result<(), sqlx::Error> {
+        sqlx::query("UPDATE orders SET status = 'SEEN' WHERE no = ?").bind(order_no).execute(&mut *db).await?;
+        Ok(())
+    }
+}

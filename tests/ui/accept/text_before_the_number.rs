@@ -1,0 +1,14 @@
+//! Trap `constant`: text in front of a number.
+
+use idem_runtime::idempotent;
+use sqlx::MySqlConnection;
+
+pub struct OrderPaid {
+    pub order_no: String,
+}
+
+#[idempotent(key = "PAID:" + msg.order_no, store = db)]
+pub async fn on_order_paid(db: &mut MySqlConnection, msg: &OrderPaid) -> Result<(), sqlx::Error> {
+    sqlx::query("UPDATE orders SET status = 'PAID' WHERE no = ?").bind(&msg.order_no).execute(&mut *db).await?;
+    Ok(())
+}

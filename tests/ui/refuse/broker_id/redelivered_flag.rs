@@ -1,0 +1,15 @@
+use idem_runtime::idempotent;
+use sqlx::SqliteConnection;
+
+pub struct OrderPaid {
+    pub order_no: String,
+    pub redelivered: bool,
+}
+
+#[idempotent(key = msg.order_no + "#" + msg.redelivered, store = db)]
+pub async fn on_order_paid(db: &mut SqliteConnection, msg: &OrderPaid) -> Result<(), sqlx::Error> {
+    sqlx::query("UPDATE orders SET status = 'PAID' WHERE no = ?").bind(&msg.order_no).execute(&mut *db).await?;
+    Ok(())
+}
+
+fn main() {}

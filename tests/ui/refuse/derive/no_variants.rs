@@ -1,0 +1,6 @@
+use idem_runtime::KeyPart;
+
+#[derive(KeyPart)]
+pub enum Status {}
+
+fn main() {}

@@ -1,0 +1,14 @@
+use idem_runtime::{MySqlStore, idempotent};
+use sqlx::PgConnection;
+
+#[idempotent(key = order_no, store = db)]
+pub async fn on_order_paid(db: &mut PgConnection, order_no: &str) -> Result<(), sqlx::Error> {
+    sqlx::query("UPDATE orders SET status = 'PAID' WHERE no = $1").bind(order_no).execute(&mut *db).await?;
+    Ok(())
+}
+
+pub async fn deliver(store: &MySqlStore) {
+    let _ = on_order_paid(store, "A1").await;
+}
+
+fn main() {}

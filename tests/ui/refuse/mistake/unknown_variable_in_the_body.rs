@@ -1,0 +1,15 @@
+use idem_runtime::idempotent;
+use sqlx::PgConnection;
+
+pub struct OrderPaid {
+    pub order_no: String,
+    pub shop: String,
+}
+
+#[idempotent(key = msg.order_no, store = db)]
+pub async fn on_order_paid(db: &mut PgConnection, msg: &OrderPaid) -> Result<(), sqlx::Error> {
+    sqlx::query("UPDATE orders SET status = $1").bind(status).execute(&mut *db).await?;
+    Ok(())
+}
+
+fn main() {}

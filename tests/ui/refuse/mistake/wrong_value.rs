@@ -1,0 +1,15 @@
+use idem_runtime::idempotent;
+use sqlx::PgConnection;
+
+pub struct OrderPaid {
+    pub order_no: String,
+    pub shop: String,
+}
+
+#[idempotent(key = msg.order_no, store = db)]
+pub async fn on_order_paid(db: &mut PgConnection, msg: &OrderPaid) -> Result<(), sqlx::Error> {
+    sqlx::query("UPDATE orders SET status = 'PAID'").execute(&mut *db).await?;
+    msg.order_no.len()
+}
+
+fn main() {}

@@ -1,0 +1,15 @@
+use idem_runtime::idempotent;
+use sqlx::MySqlConnection;
+
+pub struct OrderPaid {
+    pub order_no: String,
+    pub shop: String,
+}
+
+#[idempotent(key = "msg.shop + ':' + msg.order_no + ':' + msg.shop", store = "db")]
+pub async fn on_order_paid(db: &mut MySqlConnection, msg: &OrderPaid) -> Result<(), sqlx::Error> {
+    sqlx::query("UPDATE orders SET status = 'PAID' WHERE no = ?").bind(&msg.order_no).execute(&mut *db).await?;
+    Ok(())
+}
+
+fn main() {}

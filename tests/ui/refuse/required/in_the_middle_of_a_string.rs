@@ -1,0 +1,19 @@
+use idem_runtime::idempotent;
+use sqlx::MySqlConnection;
+
+pub struct Head {
+    pub order_no: String,
+}
+
+pub struct OrderPaid {
+    pub order_no: String,
+    pub head: Option<Head>,
+}
+
+#[idempotent(key = "msg.head?.order_no", store = "db")]
+pub async fn on_order_paid(db: &mut MySqlConnection, msg: &OrderPaid) -> Result<(), sqlx::Error> {
+    sqlx::query("UPDATE orders SET status = 'PAID' WHERE no = ?").bind(&msg.order_no).execute(&mut *db).await?;
+    Ok(())
+}
+
+fn main() {}

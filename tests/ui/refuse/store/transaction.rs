@@ -1,0 +1,15 @@
+use idem_runtime::idempotent;
+use sqlx::{Postgres, Transaction};
+
+pub struct OrderPaid {
+    pub order_no: String,
+    pub shop: String,
+}
+
+#[idempotent(key = msg.order_no, store = db)]
+pub async fn on_order_paid(db: &mut Transaction<'_, Postgres>, msg: &OrderPaid) -> Result<(), sqlx::Error> {
+    sqlx::query("UPDATE orders SET status = 'PAID'").execute(&mut **db).await?;
+    Ok(())
+}
+
+fn main() {}

@@ -1,0 +1,16 @@
+use chrono::NaiveDateTime;
+use idem_runtime::idempotent;
+use sqlx::PgConnection;
+
+pub struct Reading {
+    pub meter_no: String,
+    pub at: NaiveDateTime,
+}
+
+#[idempotent(key = "msg.meter_no + ':' + msg.at", store = "db")]
+pub async fn on_reading(db: &mut PgConnection, msg: &Reading) -> Result<(), sqlx::Error> {
+    sqlx::query("INSERT INTO readings (meter_no) VALUES ($1)").bind(&msg.meter_no).execute(&mut *db).await?;
+    Ok(())
+}
+
+fn main() {}
