@@ -64,7 +64,7 @@ use crate::rules::Rule;
 /// | `key = msg.a + ":" + msg.b` | what makes the action the same when it arrives again; see below |
 /// | `store = db` | the parameter through which the body reaches the database: `&mut PgConnection`, `&mut MySqlConnection` or `&mut SqliteConnection` |
 /// | `store = self.store, tx = db` | the store comes from an expression; `tx` names the body's connection, which callers do not pass |
-/// | `scope = "payment.callback"` | the handler's name in every record; otherwise module path and function name, which a move or rename changes |
+/// | `scope = "payment.callback"` | the handler's name in every record; otherwise module path and function name, which a move or rename changes. Methods and functions that are generic over the message must say it |
 /// | `retry = 3` | after an error of the body, or one that the database calls temporary, the unit runs again, up to three times; the body must not consume its parameters |
 /// | `delivery = msg.notify_id` | what the broker assigned, for logs and the record only |
 /// | `record = msg` | keeps the message's `Debug` text in the record |
@@ -101,6 +101,7 @@ use crate::rules::Rule;
 /// | a value that is computed: functions, macros such as `format!`, calls with arguments, defaults, indexes, casts | it hides or changes what names the action, or panics | use a field, or an accessor method without arguments: `msg.order_no()` |
 /// | anything else than parts joined by `+` | a key must be as easy to review as a table's primary key | join the parts with `+`, and with text between them: `msg.shop_no + ":" + msg.order_no` |
 /// | what is no `async fn` with a body and a `Result`: other items, `const fn`, `unsafe fn`, trait declarations, methods under `#[async_trait]` | the body runs between claim and commit, and its `Err` is what rolls the claim back | put `#[idempotent]` on an `async fn` with a body: a free function, or a method in an `impl` block |
+/// | a default scope that does not tell the handler from others: on methods, and on functions that are generic over the message | two handlers that share a key space take one's actions for repeats of the other's | name it: `scope = "payment.on_paid"` |
 /// | a store that lends the body no connection: a pool, a transaction, a shared reference, no parameter at all | the body's writes belong in the transaction of the claim | write `store = db` for a parameter `db: &mut PgConnection`: callers pass a `&PgStore` there |
 /// | a second way to a database in the signature: a pool, a store or another connection | what the body writes through it is not in the claim's transaction, and stays when the unit rolls back | use the body's connection for every write of the action; or `allow(pool(..))` |
 /// | `BEGIN`, `COMMIT` or `ROLLBACK` in the body; on MySQL also DDL, which commits | it ends the transaction of the claim, so the unit could not be all or nothing | leave begin and commit to the unit; for a step that may fail alone use a savepoint: `db.begin()`; or `allow(transaction(..))` |

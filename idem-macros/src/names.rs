@@ -50,6 +50,7 @@ const BROKER: &[&str] = &[
     "delivery_id",
     "msg_id",
     "message_id",
+    "notify_id",
     "offset_msg_id",
     "redelivered",
     "redelivery_count",
@@ -145,6 +146,12 @@ pub(crate) fn looks_like(rule: Rule, part: &str) -> Complaint {
         _ => "a random identifier",
     };
     Complaint::new(rule, format!("key part `{part}` looks like {kind}: {}", rule.entry().why)).escape(part)
+}
+
+/// A part that the attribute itself calls the delivery's id.
+pub(crate) fn is_the_delivery(part: &str) -> Complaint {
+    let why = Rule::BrokerId.entry().why;
+    Complaint::new(Rule::BrokerId, format!("key part `{part}` is also the `delivery`: {why}")).escape(part)
 }
 
 /// A method call that no key part can be, or `None` for a pure accessor.

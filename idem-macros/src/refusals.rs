@@ -228,7 +228,10 @@ fn the_store_and_its_parameter() {
     refused(arguments, &with("&mut Transaction<'_, Postgres>"), "the unit owns the transaction");
     refused(arguments, &with("&mut String"), "`String` is no database connection");
     assert_eq!(
-        errors_of("key = msg.no, store = self.store, tx = db", &SOUND.replace("db:", "&self, mut db:")),
+        errors_of(
+            "key = msg.no, store = self.store, tx = db, scope = \"stock.deduct\"",
+            &SOUND.replace("db:", "&self, mut db:")
+        ),
         [""; 0]
     );
 }

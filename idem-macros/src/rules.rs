@@ -17,6 +17,7 @@ pub(crate) enum Rule {
     Computed,
     Grammar,
     Function,
+    Scope,
     Store,
     Pool,
     Transaction,
@@ -92,7 +93,7 @@ impl Rule {
 }
 
 /// In the order of the enum.
-static TABLE: [Entry; 20] = [
+static TABLE: [Entry; 21] = [
     Entry {
         rule: Rule::Null,
         id: "null",
@@ -237,6 +238,16 @@ static TABLE: [Entry; 20] = [
         why: "the body runs between claim and commit, and its `Err` is what rolls the claim back",
         way_out: "put `#[idempotent]` on an `async fn` with a body: a free function, or a method in an `impl` \
                   block",
+        escape: None,
+    },
+    Entry {
+        rule: Rule::Scope,
+        id: "scope",
+        example: "method",
+        what: "a default scope that does not tell the handler from others: on methods, and on functions that are generic \
+               over the message",
+        why: "two handlers that share a key space take one's actions for repeats of the other's",
+        way_out: "name it: `scope = \"payment.on_paid\"`",
         escape: None,
     },
     Entry {

@@ -2,7 +2,7 @@ impl<C: Clock, B> Ledger<C, B>
 where
     B: Book,
 {
-    #[idempotent(key = entry, store = db)]
+    #[idempotent(key = entry, store = db, scope = "generic_method.post")]
     pub(crate) async fn post<'a, E>(self: Arc<Self>, db: &mut PgConnection, entry: &'a E, notify: impl Fn(&E)) -> Result<&'a E, Box<dyn Error + Send + Sync>>
     where
         E: KeyPart<Risk = Stable> + Amount,
@@ -29,9 +29,7 @@ where
         E: KeyPart<Risk = Stable> + Amount,
     {
         struct post__entry;
-        let key = ::idem_runtime::Key::handler(
-                ::core::concat!(::core::module_path!(), "::post"),
-            )
+        let key = ::idem_runtime::Key::scope("generic_method.post")
             .named_part(post__entry, &entry)
             .finish();
         let mut unit = match db.claim(key).await? {

@@ -1,6 +1,6 @@
 impl Inventory {
     /// Takes goods off the shelf.
-    #[idempotent(key = self.warehouse + ":" + Self::KIND + msg.order_no, store = self.store, tx = db)]
+    #[idempotent(key = self.warehouse + ":" + Self::KIND + msg.order_no, store = self.store, tx = db, scope = "method_with_own_store.on_reserve")]
     pub async fn on_reserve(&self, db: &mut PgConnection, msg: &Reserve) -> Result<u32, StockError> {
         if msg.quantity == 0 {
             return Err(StockError::Nothing);
@@ -20,9 +20,7 @@ impl Inventory {
         struct on_reserve__self_warehouse;
         struct on_reserve__Self_KIND;
         struct on_reserve__msg_order_no;
-        let key = ::idem_runtime::Key::handler(
-                ::core::concat!(::core::module_path!(), "::on_reserve"),
-            )
+        let key = ::idem_runtime::Key::scope("method_with_own_store.on_reserve")
             .named_part(on_reserve__self_warehouse, &self.warehouse)
             .text(":")
             .named_part(on_reserve__Self_KIND, &Self::KIND)

@@ -4,7 +4,7 @@ async fn deduct(db: &mut MySqlConnection, order_no: &str, count: u32) -> Result<
 }
 
 impl Shop {
-    #[idempotent(key = order_no, store = self.store, tx = db, retry = 3)]
+    #[idempotent(key = order_no, store = self.store, tx = db, retry = 3, scope = "retry.deduct")]
     async fn deduct(&self, db: &mut MySqlConnection, order_no: &str) -> Result<(), StockError> {
         take(db, order_no, self.count).await
     }
@@ -58,9 +58,7 @@ impl Shop {
         order_no: &str,
     ) -> ::idem_runtime::Handled<Result<(), StockError>> {
         struct deduct__order_no;
-        let key = ::idem_runtime::Key::handler(
-                ::core::concat!(::core::module_path!(), "::deduct"),
-            )
+        let key = ::idem_runtime::Key::scope("retry.deduct")
             .named_part(deduct__order_no, &order_no)
             .finish();
         let mut retry = ::idem_runtime::Retry::new(key, 3);

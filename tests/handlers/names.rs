@@ -241,7 +241,7 @@ idem_tests::on_every_database! {
             credit(db, "a", 1).await
         }
 
-        #[idempotent(key = msg.order_no + ":" + msg.status, store = db, delivery = msg.status, record = msg)]
+        #[idempotent(key = msg.order_no + ":" + msg.status, store = db, delivery = msg.lines.len(), record = msg)]
         async fn consumes(db: &mut Conn, msg: Message) -> Result<String, sqlx::Error> {
             let Message { order_no, lines, .. } = msg;
             for line in lines {

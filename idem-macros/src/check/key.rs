@@ -1,6 +1,7 @@
 //! The key's rules, one function each.
 
 use proc_macro2::{Ident, Span};
+use quote::ToTokens;
 use syn::ItemFn;
 use syn::ext::IdentExt as _;
 
@@ -8,18 +9,19 @@ use crate::errors::{Complaint, Errors, did_you_mean};
 use crate::key::{Content, Key, Part, Root, Value};
 use crate::model::{Connection, KeyPart, NamedPart};
 use crate::names;
-use crate::parse::{Allow, Allows, listed};
+use crate::parse::{Allow, Allows, Arguments, listed};
 use crate::rules::{Names, Rule};
 use crate::syntax::parameters;
 
 pub(super) fn key_parts(
     key: &Key,
-    allows: &Allows,
+    arguments: &Arguments,
     item: &ItemFn,
     connection: Option<&Connection>,
     errors: &mut Errors,
 ) -> Vec<KeyPart> {
-    let Allows { list: allows, broken } = allows;
+    let Allows { list: allows, broken } = &arguments.allows;
+    let delivery = arguments.delivery.as_ref().map(without_spaces);
     let names = parameters(item);
     if key.parts.is_empty() {
         let complaint = Complaint::new(Rule::Constant, "the key is empty, so all messages would be one action");
@@ -34,7 +36,7 @@ pub(super) fn key_parts(
         check_required(part, *judged, errors);
         // A broken `allow` was meant for some part: to complain about that part too would be a second error for one cause.
         if !broken {
-            check_name(part, *judged, allows, errors);
+            check_name(part, *judged, delivery.as_deref(), allows, errors);
         }
     }
     check_constant(key, &judged, errors);
@@ -119,14 +121,26 @@ fn check_required(part: &Part, judged: Judged, errors: &mut Errors) {
     }
 }
 
-/// A last name that gives away a clock, a broker or a random source, unless the part is excused.
-fn check_name(part: &Part, judged: Judged, allows: &[Allow], errors: &mut Errors) {
+fn without_spaces(tokens: &impl ToTokens) -> String {
+    tokens.to_token_stream().to_string().split_whitespace().collect()
+}
+
+/// A last name that gives away a clock, a broker or a random source, or the part that `delivery` names, unless the part
+/// is excused.
+fn check_name(part: &Part, judged: Judged, delivery: Option<&str>, allows: &[Allow], errors: &mut Errors) {
     let Content::Value(value) = &part.content else { return };
     if judged != Judged::Value {
         return;
     }
+    let excused = |rule| allows.iter().any(|allow| allow.rule == rule && allow.name == part.written);
+    if delivery == Some(without_spaces(&value.expression).as_str()) {
+        if !excused(Rule::BrokerId) {
+            errors.push(names::is_the_delivery(&part.written).at(&part.place));
+        }
+        return;
+    }
     let Some(rule) = value.last_name().as_deref().and_then(names::suspect) else { return };
-    if !allows.iter().any(|allow| allow.rule == rule && allow.name == part.written) {
+    if !excused(rule) {
         errors.push(names::looks_like(rule, &part.written).at(&part.place));
     }
 }

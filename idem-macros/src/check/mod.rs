@@ -4,6 +4,7 @@ mod body;
 mod connection;
 mod function;
 mod key;
+mod scope;
 
 use proc_macro2::Span;
 use syn::ItemFn;
@@ -36,8 +37,7 @@ pub(crate) fn handler(arguments: Arguments, item: ItemFn, errors: &mut Errors) -
     }
     let (shape, output) = function::shape(&item, errors);
     let connection = connection::connection(&arguments, &item, shape, errors);
-    let parts =
-        arguments.key.as_ref().map(|key| key::key_parts(key, &arguments.allows, &item, connection.as_ref(), errors));
+    let parts = arguments.key.as_ref().map(|key| key::key_parts(key, &arguments, &item, connection.as_ref(), errors));
     let mut keep_body = output.is_some();
     if let (Some(connection), true) = (&connection, keep_body) {
         keep_body = body::escapes(&item, connection, &arguments.allows, errors);
@@ -50,6 +50,9 @@ pub(crate) fn handler(arguments: Arguments, item: ItemFn, errors: &mut Errors) -
                 .help("write `key = msg.order_no`, with the number that the business already has")
                 .span(Span::call_site()),
         );
+    }
+    if let (Some(key), false, true) = (&arguments.key, arguments.has("scope"), errors.is_empty()) {
+        scope::default_scope(&item, key, connection.as_ref(), errors);
     }
     match (connection, output, parts) {
         (Some(connection), Some(output), Some(parts)) if errors.is_empty() => {

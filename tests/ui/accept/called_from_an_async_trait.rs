@@ -12,7 +12,7 @@ pub trait Orders {
 pub struct Shop;
 
 impl Shop {
-    #[idempotent(key = order_no, store = db)]
+    #[idempotent(key = order_no, store = db, scope = "called_from_an_async_trait.pay_once")]
     async fn pay_once(&self, db: &mut MySqlConnection, order_no: &str) -> Result<(), sqlx::Error> {
         sqlx::query("UPDATE orders SET status = 'PAID' WHERE no = ?").bind(order_no).execute(&mut *db).await?;
         Ok(())

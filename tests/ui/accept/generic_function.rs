@@ -3,7 +3,7 @@
 use idem_runtime::idempotent;
 use sqlx::PgConnection;
 
-#[idempotent(key = order_no, store = db)]
+#[idempotent(key = order_no, store = db, scope = "generic_function.ship")]
 pub async fn ship<'m, T: AsRef<str> + Sync>(
     db: &mut PgConnection,
     order_no: &'m str,

@@ -8,7 +8,7 @@ pub struct Envelope<I> {
     pub sum: i64,
 }
 
-#[idempotent(key = msg.id, store = db)]
+#[idempotent(key = msg.id, store = db, scope = "generic_stable_part.on_envelope")]
 pub async fn on_envelope<I>(db: &mut MySqlConnection, msg: &Envelope<I>) -> Result<(), sqlx::Error>
 where
     I: KeyPart<Risk = Stable> + Sync,

@@ -10,7 +10,7 @@ pub trait Orders {
 pub struct Shop;
 
 impl Orders for Shop {
-    #[idempotent(key = order_no, store = db)]
+    #[idempotent(key = order_no, store = db, scope = "native_trait_method.paid")]
     async fn paid(&self, db: &mut PgConnection, order_no: &str) -> Result<(), sqlx::Error> {
         sqlx::query("UPDATE orders SET status = 'PAID' WHERE no = $1").bind(order_no).execute(&mut *db).await?;
         Ok(())

@@ -12,7 +12,7 @@ impl Warehouse {
         &self.stores[sku.len() % self.stores.len()]
     }
 
-    #[idempotent(key = "sku", store = "self.of(sku)", tx = "db")]
+    #[idempotent(key = "sku", store = "self.of(sku)", tx = "db", scope = "store_from_a_method.restock")]
     pub async fn restock(&self, db: &mut SqliteConnection, sku: &str) -> Result<(), sqlx::Error> {
         sqlx::query("UPDATE stock SET count = count + 1 WHERE sku = ?").bind(sku).execute(&mut *db).await?;
         Ok(())

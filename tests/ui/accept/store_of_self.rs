@@ -8,7 +8,7 @@ pub struct Warehouse {
 }
 
 impl Warehouse {
-    #[idempotent(key = sku, store = self.store, tx = db)]
+    #[idempotent(key = sku, store = self.store, tx = db, scope = "store_of_self.restock")]
     pub async fn restock(&self, db: &mut MySqlConnection, sku: &str) -> Result<(), sqlx::Error> {
         sqlx::query("UPDATE stock SET count = count + 1 WHERE sku = ?").bind(sku).execute(&mut *db).await?;
         Ok(())

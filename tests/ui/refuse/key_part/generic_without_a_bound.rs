@@ -5,7 +5,7 @@ pub struct Envelope<I> {
     pub id: I,
 }
 
-#[idempotent(key = msg.id, store = db)]
+#[idempotent(key = msg.id, store = db, scope = "generic_without_a_bound.on_envelope")]
 pub async fn on_envelope<I: Sync>(db: &mut PgConnection, msg: &Envelope<I>) -> Result<(), sqlx::Error> {
     sqlx::query("UPDATE envelopes SET opened = TRUE").execute(&mut *db).await?;
     Ok(())
