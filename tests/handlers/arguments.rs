@@ -96,7 +96,7 @@ idem_tests::on_every_database! {
             Ok(whole.row)
         }
 
-        #[idempotent(key = r#type + ":" + msg.r#type + ":" + r#match, store = db, delivery = msg.order_no)]
+        #[idempotent(key = r#type + ":" + msg.r#type + ":" + r#match, store = db, delivery = r#type.len())]
         async fn r#move(db: &mut Conn, r#type: &str, msg: &Message, r#match: u8) -> Result<String, sqlx::Error> {
             credit(db, "a", i64::from(r#match)).await?;
             Ok(format!("{type}/{}", msg.r#type))
