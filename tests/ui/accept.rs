@@ -117,6 +117,7 @@ mod refund_number_required;
 mod refund_number_required_in_a_string;
 mod renamed_runtime;
 mod request_id_of_a_form;
+mod request_id_that_names_the_delivery;
 mod request_number;
 mod required_in_parentheses;
 mod required_number;
