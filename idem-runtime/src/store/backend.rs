@@ -5,7 +5,11 @@ use crate::{
     unit::AttemptToken,
 };
 use sqlx::Database;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+use sqlx::pool::PoolOptions;
 use sqlx_core::transaction::TransactionManager as _;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+use std::time::Duration;
 
 /// What is said differently to each database. The protocol itself is in `unit`.
 ///
@@ -139,4 +143,17 @@ pub(crate) fn start_rollback<C: Backend>(connection: &mut C) {
 #[cfg(feature = "_sqlite")]
 pub(crate) async fn commit<C: Backend>(connection: &mut C) -> Result<(), sqlx::Error> {
     <<C::Database as Database>::TransactionManager>::commit(connection).await
+}
+
+/// The pool of a store that connects to a server by itself.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub(crate) fn server_pool<C: Backend>(settings: &Settings) -> PoolOptions<C::Database> {
+    PoolOptions::new()
+        .max_connections(settings.max_connections.unwrap_or(10))
+        .acquire_timeout(settings.acquire_timeout)
+        // A dead connection is found by the claim, before any user code; only one that was idle for long is asked.
+        .test_before_acquire(false)
+        .before_acquire(|connection: &mut C, meta| {
+            Box::pin(async move { Ok(meta.idle_for < Duration::from_secs(30) || connection.ping().await.is_ok()) })
+        })
 }

@@ -2,7 +2,7 @@
 
 use super::{
     Connection, Settings,
-    backend::{Backend, Claimed, CloseError, Entry, Record, Trouble, depth, start_rollback},
+    backend::{Backend, Claimed, CloseError, Entry, Record, Trouble, depth, server_pool, start_rollback},
     settings::TableName,
 };
 use crate::{
@@ -12,9 +12,9 @@ use crate::{
 };
 use sqlx::{
     AssertSqlSafe, Connection as _, Executor as _, MySqlConnection, Row as _,
-    mysql::{MySqlDatabaseError, MySqlPool, MySqlPoolOptions, MySqlRow},
+    mysql::{MySqlDatabaseError, MySqlPool, MySqlRow},
 };
-use std::{fmt::Write as _, time::Duration};
+use std::fmt::Write as _;
 
 const MIGRATION: &str = include_str!("../../migrations/mysql/0001_idem_records.sql");
 
@@ -66,16 +66,7 @@ impl Backend for MySqlConnection {
     }
 
     async fn open_pool(url: &str, settings: &Settings) -> Result<MySqlPool, sqlx::Error> {
-        MySqlPoolOptions::new()
-            .max_connections(settings.max_connections.unwrap_or(10))
-            .acquire_timeout(settings.acquire_timeout)
-            // A dead connection is found by the claim, before any user code; only one that was idle for long is asked.
-            .test_before_acquire(false)
-            .before_acquire(|connection, meta| {
-                Box::pin(async move { Ok(meta.idle_for < Duration::from_secs(30) || connection.ping().await.is_ok()) })
-            })
-            .connect(url)
-            .await
+        server_pool::<Self>(settings).connect(url).await
     }
 
     async fn keeper(_: &MySqlPool) -> Result<(), ConfigurationError> {

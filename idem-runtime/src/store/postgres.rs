@@ -2,7 +2,7 @@
 
 use super::{
     Connection, Settings,
-    backend::{Backend, Claimed, CloseError, Entry, Record, Trouble, depth, start_rollback},
+    backend::{Backend, Claimed, CloseError, Entry, Record, Trouble, depth, server_pool, start_rollback},
     settings::TableName,
 };
 use crate::{
@@ -12,9 +12,8 @@ use crate::{
 };
 use sqlx::{
     AssertSqlSafe, Connection as _, Executor as _, PgConnection, Row as _, SqlSafeStr as _, SqlStr,
-    postgres::{PgPool, PgPoolOptions, PgRow},
+    postgres::{PgPool, PgRow},
 };
-use std::time::Duration;
 
 const MIGRATION: &str = include_str!("../../migrations/postgres/0001_idem_records.sql");
 
@@ -79,16 +78,7 @@ impl Backend for PgConnection {
     }
 
     async fn open_pool(url: &str, settings: &Settings) -> Result<PgPool, sqlx::Error> {
-        PgPoolOptions::new()
-            .max_connections(settings.max_connections.unwrap_or(10))
-            .acquire_timeout(settings.acquire_timeout)
-            // A dead connection is found by the claim, before any user code; only one that was idle for long is asked.
-            .test_before_acquire(false)
-            .before_acquire(|connection, meta| {
-                Box::pin(async move { Ok(meta.idle_for < Duration::from_secs(30) || connection.ping().await.is_ok()) })
-            })
-            .connect(url)
-            .await
+        server_pool::<Self>(settings).connect(url).await
     }
 
     async fn keeper(_: &PgPool) -> Result<(), ConfigurationError> {
