@@ -70,7 +70,7 @@
 //! One for each database, none by default: `postgres`, `mysql` (MySQL and MariaDB), `sqlite` (builds its own SQLite) or
 //! `sqlite-unbundled` (links the system's). TLS and the flavour of the async runtime stay the application's choice, as
 //! features of its own `sqlx` dependency. The library is written for tokio; on another runtime of sqlx's, pauses
-//! between restarts and the bounded wait for SQLite's writer are left out.
+//! between restarts are left out, and so are its own bounds on waiting (for SQLite's writer, for an answer).
 //!
 //! `chrono`, `time`, `jiff`, `uuid`, `ulid` teach the compiler about these crates' types in keys: dates are accepted,
 //! instants and random ids are refused by name and reason. Without the feature such a type is refused as unknown.

@@ -3,6 +3,23 @@
 use idem_runtime::{ConfigurationError, SqliteStore, Store};
 use std::time::Duration;
 
+idem_tests::on_every_database! {
+    given {}
+
+    /// Settings come from configuration files: a value that no database knows is bounded, and never a panic.
+    async fn the_longest_and_the_shortest_waits_work(lab: Lab) {
+        for (fact, wait) in [("longest", Duration::MAX), ("shortest", Duration::ZERO)] {
+            let answer = if wait.is_zero() { Duration::from_secs(30) } else { wait };
+            let store = lab.other_store(Lab::builder().lock_wait(wait).answer_timeout(answer)).await;
+            let key = || idem_runtime::Key::scope("settings").part(fact).finish();
+            assert!(store.once(key(), async |db| credit(db, "a", 1).await).await.unwrap().is_first(), "{fact}");
+            assert!(store.once(key(), async |db| credit(db, "a", 1).await).await.unwrap().is_duplicate(), "{fact}");
+            store.pool().close().await;
+        }
+        assert_eq!((lab.balance("a").await, lab.claims().await), (2, 2));
+    }
+}
+
 #[test]
 fn a_table_name_is_plain_identifiers() {
     idem_tests::run(async {

@@ -8,7 +8,7 @@
 //! | a part's value | itself, with every byte outside the *plain* set as `%XX` |
 //! | a missing value (allowed by a written reason) | `%none` |
 //! | literal text made of marks such as `:` `/` `#` | itself |
-//! | literal text with letters, digits or other characters | in single quotes, a quote inside doubled |
+//! | literal text with letters, digits or other characters | in single quotes, a quote inside doubled, what cannot be seen as `%XX` |
 //! | two parts with no text between | a `:` between them |
 //!
 //! A value never holds a mark or a quote, and literal text outside quotes holds only marks, so the values are the

@@ -18,7 +18,7 @@ use sqlx::{
     SqliteConnection,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteRow},
 };
-use std::{str::FromStr as _, sync::Mutex};
+use std::{str::FromStr as _, sync::Mutex, time::Duration};
 
 const MIGRATION: &str = include_str!("../../migrations/sqlite/0001_idem_records.sql");
 
@@ -64,7 +64,8 @@ impl Backend for SqliteConnection {
         let options = SqliteConnectOptions::from_str(url)?
             .create_if_missing(true)
             .journal_mode(SqliteJournalMode::Wal)
-            .busy_timeout(settings.lock_wait);
+            // SQLite counts milliseconds in 32 bits, and sqlx panics beyond.
+            .busy_timeout(settings.lock_wait.min(Duration::from_millis(i32::MAX.unsigned_abs().into())));
         SqlitePoolOptions::new()
             .max_connections(1)
             .idle_timeout(None)

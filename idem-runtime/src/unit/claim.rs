@@ -144,7 +144,7 @@ impl<C: Connection> Store<C> {
         if suspicious && let Err(error) = held.connection().ping().await {
             return Ok(Try::Again(Reason::Dead(error)));
         }
-        let limit = self.settings().lock_wait + self.settings().answer_timeout;
+        let limit = self.settings().lock_wait.saturating_add(self.settings().answer_timeout);
         let entry = Entry { key, attempt };
         let claiming = held.connection().claim(self.statements(), &entry);
         let error = match within(limit, claiming).await.unwrap_or_else(|| Err(no_answer())) {
