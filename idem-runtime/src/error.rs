@@ -1,7 +1,10 @@
 //! What can go wrong with a delivery, and what to do with it.
 
 use crate::key::KeyError;
-use std::{fmt, time::Duration};
+use std::{
+    fmt,
+    time::{Duration, SystemTime},
+};
 
 /// Why a delivery is not dealt with.
 ///
@@ -29,6 +32,19 @@ pub enum Error<E> {
     /// The answer to COMMIT was lost and could not be found out. Deliver again: the claim decides.
     #[error("{0}")]
     CommitUnknown(CommitUnknown),
+    /// The same action arrived with another payload: a mistake of the sender, or fraud. Permanent; no body ran.
+    #[error("{0}")]
+    PayloadMismatch(PayloadMismatch),
+    /// The one-time token is none of ours, or no longer. Permanent; no body ran. (A token that was used before is
+    /// [`Outcome::Duplicate`](crate::Outcome::Duplicate).)
+    #[error("{0}")]
+    Token(TokenError),
+    /// The guard could not decide. Rolled back; no body ran.
+    #[error("{0}")]
+    Guard(GuardError),
+    /// The lease ran out while the body was working and somebody else took over: the work may have been done twice.
+    #[error("{0}")]
+    LeaseLost(LeaseLost),
     /// The store cannot work as it is set up.
     #[error("{0}")]
     Configuration(ConfigurationError),
@@ -51,9 +67,14 @@ impl<E> Error<E> {
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         match self {
-            Self::Key(_) | Self::TransactionEnded(_) | Self::Configuration(_) => false,
-            Self::Body(_) | Self::Busy(_) | Self::CommitUnknown(_) => true,
+            Self::Key(_)
+            | Self::TransactionEnded(_)
+            | Self::PayloadMismatch(_)
+            | Self::Token(_)
+            | Self::Configuration(_) => false,
+            Self::Body(_) | Self::Busy(_) | Self::CommitUnknown(_) | Self::LeaseLost(_) => true,
             Self::Database(error) => error.retryable,
+            Self::Guard(error) => error.is_retryable(),
         }
     }
 
@@ -66,10 +87,15 @@ impl<E> Error<E> {
         match self {
             // A fault of the handler and not of the message.
             Self::Key(KeyError::NoPart | KeyError::Scope { .. } | KeyError::ScopeShared { .. }) => Advice::RetryLater,
-            Self::Key(_) | Self::TransactionEnded(_) => Advice::DeadLetter,
-            Self::Body(_) | Self::Busy(_) | Self::Database(_) | Self::CommitUnknown(_) | Self::Configuration(_) => {
-                Advice::RetryLater
-            }
+            Self::Key(_) | Self::TransactionEnded(_) | Self::PayloadMismatch(_) | Self::Token(_) => Advice::DeadLetter,
+            Self::Guard(error) if !error.is_retryable() => Advice::DeadLetter,
+            Self::Body(_)
+            | Self::Busy(_)
+            | Self::Database(_)
+            | Self::CommitUnknown(_)
+            | Self::Guard(_)
+            | Self::LeaseLost(_)
+            | Self::Configuration(_) => Advice::RetryLater,
         }
     }
 
@@ -97,7 +123,7 @@ impl<E> Error<E> {
 pub enum ClaimError {
     /// See [`Error::Key`].
     #[error("the key cannot be used: {0}")]
-    Key(#[from] KeyError),
+    Key(KeyError),
     /// See [`Error::Busy`].
     #[error("{0}")]
     Busy(#[from] Busy),
@@ -107,6 +133,24 @@ pub enum ClaimError {
     /// See [`Error::Configuration`].
     #[error("{0}")]
     Configuration(#[from] ConfigurationError),
+    /// See [`Error::PayloadMismatch`].
+    #[error("{0}")]
+    PayloadMismatch(#[from] PayloadMismatch),
+    /// See [`Error::Token`].
+    #[error("{0}")]
+    Token(#[from] TokenError),
+    /// See [`Error::Guard`].
+    #[error("{0}")]
+    Guard(#[from] GuardError),
+}
+
+impl From<KeyError> for ClaimError {
+    fn from(error: KeyError) -> Self {
+        match error {
+            KeyError::Token(error) => Self::Token(error),
+            error => Self::Key(error),
+        }
+    }
 }
 
 impl<E> From<ClaimError> for Error<E> {
@@ -116,8 +160,122 @@ impl<E> From<ClaimError> for Error<E> {
             ClaimError::Busy(error) => Self::Busy(error),
             ClaimError::Database(error) => Self::Database(error),
             ClaimError::Configuration(error) => Self::Configuration(error),
+            ClaimError::PayloadMismatch(error) => Self::PayloadMismatch(error),
+            ClaimError::Token(error) => Self::Token(error),
+            ClaimError::Guard(error) => Self::Guard(error),
         }
     }
+}
+
+/// The same action with another payload than the first time.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{key}` came with another payload than the first time: first at {}, now at {}{}. Nothing ran. Either two actions have \
+     one key, or somebody changed the message",
+    utc(*.first_at), utc(*.now), match .first_delivery { Some(id) => format!(" (first delivery {id})"), None => String::new() }
+)]
+#[non_exhaustive]
+pub struct PayloadMismatch {
+    /// Scope and key.
+    pub key: String,
+    /// When the action was claimed first, by the database's clock.
+    pub first_at: SystemTime,
+    /// When it came with the other payload, by the same clock.
+    pub now: SystemTime,
+    /// The delivery that claimed it, if its handler names deliveries.
+    pub first_delivery: Option<String>,
+}
+
+/// Why a one-time token is not accepted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TokenError {
+    /// It has not the form of a token.
+    #[error("this is no token: it has not the form of one")]
+    Malformed,
+    /// It was never issued here, or so long ago that nothing is known of it: forged, or from another system.
+    #[error("this token was not issued here")]
+    Unknown,
+    /// It was issued for something else.
+    #[error("this token was issued for something else than `{scope}`")]
+    Foreign {
+        /// What it was used for.
+        scope: String,
+    },
+    /// It was not used in time.
+    #[error("this token expired at {}", utc(*.at))]
+    Expired {
+        /// When, by the database's clock.
+        at: SystemTime,
+    },
+}
+
+/// Why a guard could not decide.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GuardError {
+    /// It changed several rows, and must change exactly one.
+    #[error("the guard matched {rows} rows, and must match one: what names the row is not unique. All is rolled back")]
+    ManyRows {
+        /// How many.
+        rows: u64,
+    },
+    /// A value could not be bound.
+    #[error("value number {number} of the guard could not be bound: {source}")]
+    Bind {
+        /// Its number, from 1.
+        number: usize,
+        /// The driver's error.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The database refused the guard.
+    #[error("the guard failed: {source}")]
+    Database {
+        /// Whether the same delivery may succeed later.
+        retryable: bool,
+        /// The driver's error.
+        source: Box<sqlx::Error>,
+    },
+}
+
+impl GuardError {
+    /// Whether the same delivery may succeed later.
+    #[must_use]
+    pub const fn is_retryable(&self) -> bool {
+        match self {
+            Self::ManyRows { .. } | Self::Bind { .. } => false,
+            Self::Database { retryable, .. } => *retryable,
+        }
+    }
+}
+
+/// A lease was lost to another owner before its work was completed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the lease of `{key}` was lost while the work was running (fencing token {fence}): another delivery has taken over, \
+     and the work may have been done twice. Its completion was refused"
+)]
+#[non_exhaustive]
+pub struct LeaseLost {
+    /// Scope and key.
+    pub key: String,
+    /// The fencing token of the owner that was too late.
+    pub fence: u64,
+}
+
+/// A point in time for people, in UTC and to the second.
+fn utc(time: SystemTime) -> String {
+    let seconds = time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let (day, second) = (seconds / 86_400, seconds % 86_400);
+    // Civil date from days since 1970-01-01, in eras of 400 years that start in March.
+    let day = day + 719_468;
+    let (era, of_era) = (day / 146_097, day % 146_097);
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let shifted = (5 * of_year + 2) / 153;
+    let (date, month) = (of_year - (153 * shifted + 2) / 5 + 1, if shifted < 10 { shifted + 3 } else { shifted - 9 });
+    let year = year + era * 400 + u64::from(month <= 2);
+    format!("{year:04}-{month:02}-{date:02}T{:02}:{:02}:{:02}Z", second / 3600, second / 60 % 60, second % 60)
 }
 
 /// What a delivery waited for in vain.
@@ -130,6 +288,18 @@ pub enum Busy {
          deliver again later"
     )]
     Claimed(Duration),
+    /// The work is going on under a lease of another delivery.
+    #[error("another delivery is working on this action under a lease; deliver again in {retry_after:?}")]
+    InProgress {
+        /// When the lease ends, if it is not renewed.
+        retry_after: Duration,
+    },
+    /// A gate says that another delivery of this action is running.
+    #[error("another delivery of this action is running, as the gate says; deliver again in {retry_after:?}")]
+    InFlight {
+        /// When its mark expires, if it ends without a word.
+        retry_after: Duration,
+    },
     /// Deliveries kept conflicting over the claim.
     #[error("the claim conflicted with other transactions {0} times in a row; deliver again later")]
     Contended(u32),
@@ -320,7 +490,42 @@ pub enum ConfigurationError {
         /// What creates a right one.
         sql: String,
     },
+    /// The retention is shorter than the time in which a message can still be delivered again.
+    #[error(
+        "records are kept for {retention:?}, and must be kept for at least {needed:?}: {because}. Raise it with \
+         `.retention(Retention::of(..))`, or let `Retention::covering(..)` compute it"
+    )]
+    Retention {
+        /// What is configured.
+        retention: Duration,
+        /// The least that covers every redelivery.
+        needed: Duration,
+        /// How it was computed.
+        because: String,
+    },
+    /// The gate cannot be used as configured.
+    #[error("the gate cannot be used as configured: {0}")]
+    Gate(String),
     /// The table could not be created or looked at.
     #[error("{0}")]
     Database(#[source] DatabaseError),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::utc;
+    use std::time::{Duration, SystemTime};
+
+    #[test]
+    fn times_are_shown_in_utc() {
+        for (seconds, text) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (1_780_142_400, "2026-05-30T12:00:00Z"),
+            (4_107_542_399, "2100-02-28T23:59:59Z"),
+            (4_107_542_400, "2100-03-01T00:00:00Z"),
+        ] {
+            assert_eq!(utc(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)), text);
+        }
+    }
 }

@@ -91,24 +91,34 @@ compile_error!(
 
 mod error;
 pub mod expansion;
+pub mod gate;
+mod guard;
 mod key;
 mod log;
 mod outcome;
+mod replay;
 mod retention;
 mod store;
+mod token;
 mod unit;
 
 pub use error::{
-    Advice, Busy, ClaimError, CommitUnknown, ConfigurationError, DatabaseError, Ending, Error, Phase, TransactionEnded,
+    Advice, Busy, ClaimError, CommitUnknown, ConfigurationError, DatabaseError, Ending, Error, GuardError, LeaseLost,
+    PayloadMismatch, Phase, TokenError, TransactionEnded,
 };
+pub use guard::{Bind, Guard, Guarded};
 pub use idem_macros::{KeyPart, idempotent};
 pub use key::{
     AcceptedBy, AllowsBrokerId, AllowsFloat, AllowsNull, AllowsRandom, AllowsTime, BrokerAssigned, Float, IntoKey, Key,
-    KeyBuilder, KeyError, KeyPart, KeyWriter, MayBeNull, Moment, Optional, Random, Stable, Unnamed,
+    KeyBuilder, KeyError, KeyPart, KeyWriter, MayBeNull, Moment, Optional, Payload, Random, Stable, Unnamed,
 };
-pub use outcome::{BodyResult, Handled, Ignored, Outcome, Seen};
+pub use outcome::{
+    BodyResult, Decided, DecidingResult, Decision, Decline, Handled, Ignored, Outcome, Replayed, Seen, Then, Why,
+};
+pub use replay::{Keep, Replay, Replayable, Unavailable};
 pub use retention::Retention;
 pub use store::{Connection, Isolation, Store, StoreBuilder};
+pub use token::{IssueError, Token, Tokens};
 pub use unit::{Claim, Retry, Unit};
 
 #[cfg(feature = "mysql")]

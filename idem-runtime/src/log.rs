@@ -7,7 +7,8 @@
 use crate::{
     error::{Busy, ClaimError},
     key::{Key, KeyError},
-    outcome::Seen,
+    outcome::{Ignored, Seen},
+    replay::{Keep, Replayable},
 };
 use std::fmt;
 use tracing::{debug, error, info, warn};
@@ -54,6 +55,31 @@ pub(crate) fn duplicate(key: &Key, seen: &Seen) {
         );
     } else {
         delivery!(info, key, "duplicate", { first.delivery.id = by }, "a repeat; the body did not run");
+    }
+}
+
+/// The action was not called for.
+pub(crate) fn ignored(key: &Key, ignored: &Ignored) {
+    delivery!(info, key, "ignored", { reason = &*ignored.reason }, "not called for; nothing was written");
+}
+
+/// A repeat whose payload cannot be compared with the first one's.
+pub(crate) fn payload_not_comparable(key: &Key) {
+    warn!(
+        target: "idem",
+        { idem.scope = key.scope_name(), idem.key = key.text() },
+        "the handler's `payload` was another when this action was done, so this repeat could not be compared with it"
+    );
+}
+
+/// Says it when a result was not kept.
+pub(crate) fn result_not_kept<T: Replayable>(key: &Key, keep: &Keep<T>, stored: &[u8]) {
+    if let Some(error) = keep.why_not_kept(stored) {
+        warn!(
+            target: "idem",
+            { idem.scope = key.scope_name(), idem.key = key.text(), %error },
+            "the result is not kept; the unit is committed all the same, and repeats get no result"
+        );
     }
 }
 

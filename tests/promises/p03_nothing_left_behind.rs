@@ -360,7 +360,7 @@ idem_tests::on_every_database! {
             if action == "commit" {
                 drop(unit.commit::<_, Failed>(()));
             } else {
-                drop(unit.roll_back::<(), _>(Failed::Refused));
+                drop(unit.roll_back::<(), (), _>(Failed::Refused));
             }
             assert_nothing_left(&lab, &store, action, setting).await;
             assert_eq!(lab.balance("b").await, 0);

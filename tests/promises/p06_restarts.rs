@@ -148,7 +148,7 @@ idem_tests::on_every_database! {
                 }));
             }
             lab.wait_until_blocked(3).await;
-            assert!(holder.roll_back::<(), _>("declined").await.is_err());
+            assert!(holder.roll_back::<(), (), _>("declined").await.is_err());
             let mut firsts = 0;
             for waiter in waiters {
                 firsts += usize::from(waiter.await.unwrap().unwrap().is_first());

@@ -94,7 +94,7 @@ idem_tests::on_every_database! {
             match order_no {
                 "committed" => assert!(holder.commit::<_, sqlx::Error>(()).await.unwrap().is_first()),
                 "dropped" => drop(holder),
-                _ => assert!(matches!(holder.roll_back::<(), _>("declined").await, Err(Error::Body("declined")))),
+                _ => assert!(matches!(holder.roll_back::<(), (), _>("declined").await, Err(Error::Body("declined")))),
             }
             // Busy was no verdict: now the delivery is what the holder's end makes it.
             let later = pay(&store, order_no, &entered).await.unwrap();
@@ -120,7 +120,7 @@ idem_tests::on_every_database! {
                 if commits {
                     assert!(holder.commit::<_, sqlx::Error>(()).await.unwrap().is_first());
                 } else {
-                    assert!(holder.roll_back::<(), _>("declined").await.is_err());
+                    assert!(holder.roll_back::<(), (), _>("declined").await.is_err());
                 }
             };
             let (outcome, ()) = tokio::join!(waiting, ending);

@@ -62,7 +62,7 @@ idem_tests::on_every_database! {
         let Outcome::Duplicate(seen) = lab.store.once(again, async |db| credit(db, "a", 1).await).await.unwrap() else {
             panic!("not a duplicate")
         };
-        let since = seen.first_at.duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        let since = seen.first_at.unwrap().duration_since(SystemTime::UNIX_EPOCH).unwrap();
         assert!(i64::try_from(since.as_millis()).unwrap().abs_diff(claimed_at) <= 1);
         assert_eq!(seen.delivery_id.as_deref(), Some("d-1"));
         assert!(!seen.late);
@@ -97,7 +97,7 @@ idem_tests::on_every_database! {
         let Outcome::Duplicate(seen) = store.once(key("a"), async |db| credit(db, "a", 1).await).await.unwrap() else {
             panic!("not a duplicate")
         };
-        let since = seen.first_at.duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        let since = seen.first_at.unwrap().duration_since(SystemTime::UNIX_EPOCH).unwrap();
         assert!(i64::try_from(since.as_millis()).unwrap().abs_diff(claimed_at) <= 1);
         store.pool().close().await;
     }

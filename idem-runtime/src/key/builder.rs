@@ -1,9 +1,10 @@
 use super::{
     encode::{KeyWriter, fit, push_literal},
     part::{AcceptedBy, KeyPart, Optional, Unnamed},
+    payload::{Fingerprint, Payload},
     scope,
 };
-use crate::log;
+use crate::{error::TokenError, log, token};
 use std::{borrow::Cow, fmt, panic::Location};
 
 /// Longest scope, in bytes.
@@ -43,6 +44,9 @@ pub struct Key {
     text: String,
     delivery: Option<String>,
     message: Option<String>,
+    fingerprint: Option<Fingerprint>,
+    /// It is burnt by its claim, which must find it issued.
+    token: bool,
 }
 
 impl Key {
@@ -70,6 +74,34 @@ impl Key {
         builder
     }
 
+    /// Starts the key of a one-time token: `token = ..` in `#[idempotent]`. Not the token itself but a digest of it stands
+    /// in the key, in the record and in logs. `scope` is the one that [`Store::tokens`](crate::Store::tokens) issued it for.
+    pub fn token(scope: impl Into<Cow<'static, str>>, token: &(impl AsRef<str> + ?Sized)) -> KeyBuilder {
+        let mut builder = KeyBuilder::new(scope.into());
+        builder.token = true;
+        match token::digest(token.as_ref()) {
+            Ok(digest) => {
+                builder.text = format!("token:{digest}");
+                builder.parts = 1;
+            }
+            Err(error) => builder.fail(|| KeyError::Token(error)),
+        }
+        builder
+    }
+
+    /// What stands for a key where a guard alone is the claim, so that there is a scope for logs.
+    pub(crate) fn unrecorded(scope: Cow<'static, str>, delivery: Option<String>) -> Result<Self, KeyError> {
+        let mut builder = KeyBuilder::new(scope);
+        builder.parts = 1;
+        builder.delivery = delivery.map(|id| cut(id, MAX_DELIVERY_BYTES));
+        builder.finish()
+    }
+
+    /// Whether a record is written under this key.
+    pub(crate) fn is_recorded(&self) -> bool {
+        !self.text.is_empty()
+    }
+
     /// The scope: which handler.
     #[must_use]
     pub fn scope_name(&self) -> &str {
@@ -90,6 +122,14 @@ impl Key {
 
     pub(crate) fn message(&self) -> Option<&str> {
         self.message.as_deref()
+    }
+
+    pub(crate) fn fingerprint(&self) -> Option<&Fingerprint> {
+        self.fingerprint.as_ref()
+    }
+
+    pub(crate) const fn is_token(&self) -> bool {
+        self.token
     }
 }
 
@@ -117,6 +157,8 @@ pub struct KeyBuilder {
     after_part: bool,
     delivery: Option<String>,
     message: Option<String>,
+    payload: Option<Payload>,
+    token: bool,
     error: Option<Box<KeyError>>,
 }
 
@@ -129,6 +171,8 @@ impl KeyBuilder {
             after_part: false,
             delivery: None,
             message: None,
+            payload: None,
+            token: false,
             error: None,
         };
         let length = builder.scope.len();
@@ -232,6 +276,13 @@ impl KeyBuilder {
         self
     }
 
+    /// Says what the action carries each time: on a repeat it is compared, and a difference is
+    /// [`Error::PayloadMismatch`](crate::Error::PayloadMismatch).
+    pub fn payload(mut self, payload: Payload) -> Self {
+        self.payload = Some(payload);
+        self
+    }
+
     /// The key.
     ///
     /// # Errors
@@ -241,13 +292,27 @@ impl KeyBuilder {
         if self.parts == 0 {
             self.fail(|| KeyError::NoPart);
         }
+        let fingerprint = match self.payload.take().map(Payload::finish).transpose() {
+            Ok(fingerprint) => fingerprint,
+            Err(error) => {
+                self.fail(|| error);
+                None
+            }
+        };
         match self.error {
             Some(error) => {
                 // Logged here and not by the claim: only here are the scope and the delivery known.
                 log::no_key(&self.scope, self.delivery.as_deref(), &error);
                 Err(*error)
             }
-            None => Ok(Key { scope: self.scope, text: fit(self.text), delivery: self.delivery, message: self.message }),
+            None => Ok(Key {
+                scope: self.scope,
+                text: fit(self.text),
+                delivery: self.delivery,
+                message: self.message,
+                fingerprint,
+                token: self.token,
+            }),
         }
     }
 }
@@ -270,7 +335,7 @@ fn cut(mut text: String, max: usize) -> String {
 }
 
 /// The name of a part for an error text, from its marker: `on_refund__msg_refund_no` is `msg_refund_no`.
-fn part_name<P>(_: &P) -> String {
+pub(super) fn part_name<P>(_: &P) -> String {
     let path = std::any::type_name::<P>();
     let name = path.rsplit("::").next().unwrap_or(path);
     name.split_once("__").map_or(name, |(_, part)| part).to_owned()
@@ -307,6 +372,9 @@ pub enum KeyError {
         /// The scope.
         scope: String,
     },
+    /// The text is no one-time token.
+    #[error("{0}")]
+    Token(TokenError),
     /// Two handlers have the same default scope.
     #[error(
         "two handlers have the default scope `{scope}`, one at {other} and one at {here}: \

@@ -92,6 +92,16 @@ impl fmt::Write for KeyWriter<'_> {
     }
 }
 
+/// Bytes as lower-case hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        // Writing into a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
 fn push_escaped(out: &mut String, character: char) {
     let mut bytes = [0; 4];
     for byte in character.encode_utf8(&mut bytes).bytes() {

@@ -8,11 +8,15 @@ mod builder;
 mod encode;
 mod foreign;
 mod part;
+mod payload;
 mod scope;
 
 pub use builder::{IntoKey, Key, KeyBuilder, KeyError};
 pub use encode::KeyWriter;
+pub(crate) use encode::hex;
 pub use part::{
     AcceptedBy, AllowsBrokerId, AllowsFloat, AllowsNull, AllowsRandom, AllowsTime, BrokerAssigned, Float, KeyPart,
     MayBeNull, Moment, Optional, Random, Stable, Unnamed,
 };
+pub use payload::Payload;
+pub(crate) use payload::{Compared, Fingerprint};

@@ -1,4 +1,4 @@
-use super::Settings;
+use super::{Settings, schema::Table};
 use crate::{
     error::{ConfigurationError, Ending},
     key::Key,
@@ -8,13 +8,17 @@ use sqlx::Database;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 use sqlx::pool::PoolOptions;
 use sqlx_core::transaction::TransactionManager as _;
-#[cfg(any(feature = "postgres", feature = "mysql"))]
-use std::time::Duration;
+use std::{
+    borrow::Cow,
+    time::{Duration, SystemTime},
+};
 
 /// What is said differently to each database. The protocol itself is in `unit`.
 ///
 /// Every method that talks to the database may be dropped at any await: its caller then closes the connection.
-pub(crate) trait Backend: sqlx::Connection<Database: Database<Connection = Self>> + Sized + 'static {
+pub(crate) trait Backend:
+    sqlx::Connection<Database: Database<Connection = Self, Arguments: Clone + Sync>> + Sized + 'static
+{
     /// The database's name, for people.
     const NAME: &'static str;
     /// Whether only one transaction at a time can write, so that units take turns.
@@ -49,11 +53,59 @@ pub(crate) trait Backend: sqlx::Connection<Database: Database<Connection = Self>
         entry: &Entry<'_>,
     ) -> impl Future<Output = Result<Claimed, sqlx::Error>> + Send;
 
+    /// Begins a transaction without a claim of our own, for a guard that is the claim; leaves what
+    /// [`Claimed::First`] leaves.
+    fn begin_unit(&mut self, statements: &Self::Statements) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+
+    /// How a statement names its value of this number, from 1.
+    fn placeholder(number: usize) -> Cow<'static, str>;
+
+    /// Runs a guard in the unit's transaction, and gives the number of rows that it changed.
+    fn run_guard(
+        &mut self,
+        sql: &str,
+        arguments: <Self::Database as Database>::Arguments,
+    ) -> impl Future<Output = Result<u64, sqlx::Error>> + Send;
+
+    /// Whether a query in the unit's transaction finds a row.
+    fn finds(
+        &mut self,
+        sql: &str,
+        arguments: <Self::Database as Database>::Arguments,
+    ) -> impl Future<Output = Result<bool, sqlx::Error>> + Send;
+
+    /// Whether an error is the conflict of one unique index, which is given by name or by its columns. Asked when the
+    /// unit is rolled back, on a clean connection.
+    fn is_conflict_on(
+        &mut self,
+        error: &sqlx::Error,
+        table: &str,
+        index: &str,
+    ) -> impl Future<Output = Result<bool, sqlx::Error>> + Send;
+
+    /// Writes down that a token was issued.
+    fn issue_token(
+        &mut self,
+        statements: &Self::Statements,
+        issue: &Issue<'_>,
+    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+
+    /// What is known of a token, for whatever scope it was issued.
+    fn issued_tokens(
+        &mut self,
+        statements: &Self::Statements,
+        key: &str,
+    ) -> impl Future<Output = Result<Vec<IssuedToken>, sqlx::Error>> + Send;
+
     /// Brings a connection on which `claim` failed with a database error back to a clean state.
     fn reset(&mut self, statements: &Self::Statements) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
-    /// Seals and commits.
-    fn close_unit(&mut self, statements: &Self::Statements) -> impl Future<Output = Result<(), CloseError>> + Send;
+    /// Seals, keeps the result where there is one, and commits.
+    fn close_unit(
+        &mut self,
+        statements: &Self::Statements,
+        kept: Option<&Kept<'_>>,
+    ) -> impl Future<Output = Result<(), CloseError>> + Send;
 
     /// Rolls the unit back. `Ok(false)` when the transaction that claimed is no longer open; what is open instead is
     /// rolled back.
@@ -77,15 +129,29 @@ pub(crate) trait Backend: sqlx::Connection<Database: Database<Connection = Self>
 
     fn migration_sql(settings: &Settings) -> String;
 
-    /// The faults of the record table, a sentence each; `None` when there is no table.
-    fn inspect(&mut self, settings: &Settings)
-    -> impl Future<Output = Result<Option<Vec<String>>, sqlx::Error>> + Send;
+    /// The faults of a table, a sentence each; `None` when there is no such table.
+    fn inspect(&mut self, table: &Table) -> impl Future<Output = Result<Option<Vec<String>>, sqlx::Error>> + Send;
 }
 
 /// A record about to be written.
 pub(crate) struct Entry<'a> {
     pub(crate) key: &'a Key,
     pub(crate) attempt: AttemptToken,
+}
+
+/// A token about to be written down.
+pub(crate) struct Issue<'a> {
+    pub(crate) scope: &'a str,
+    pub(crate) key: &'a str,
+    pub(crate) valid_for: Duration,
+    pub(crate) keep_for: Duration,
+}
+
+/// A token that was issued.
+pub(crate) struct IssuedToken {
+    pub(crate) scope: String,
+    pub(crate) expires_at: Instant,
+    pub(crate) now: Instant,
 }
 
 /// What the claim statement decided.
@@ -99,10 +165,30 @@ pub(crate) enum Claimed {
 /// What is recorded of the first time.
 pub(crate) struct Record {
     pub(crate) attempt: Option<AttemptToken>,
-    /// Milliseconds since the Unix epoch.
-    pub(crate) claimed_at: i64,
     pub(crate) delivery_id: Option<String>,
-    pub(crate) late: bool,
+    pub(crate) claimed_at: Instant,
+    pub(crate) keep_until: Instant,
+    /// When it was read.
+    pub(crate) now: Instant,
+    pub(crate) fingerprint: Option<Vec<u8>>,
+    pub(crate) result: Option<Vec<u8>>,
+}
+
+/// A point in time by the database's clock: milliseconds since the Unix epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Instant(pub(crate) i64);
+
+impl From<Instant> for SystemTime {
+    fn from(instant: Instant) -> Self {
+        let since = Duration::from_millis(u64::try_from(instant.0).unwrap_or(0));
+        Self::UNIX_EPOCH.checked_add(since).unwrap_or(Self::UNIX_EPOCH)
+    }
+}
+
+/// A result to be kept with a unit's claim, in the unit.
+pub(crate) struct Kept<'a> {
+    pub(crate) key: &'a Key,
+    pub(crate) result: &'a [u8],
 }
 
 /// What a database error means for a unit whose body has not run.
@@ -156,4 +242,11 @@ pub(crate) fn server_pool<C: Backend>(settings: &Settings) -> PoolOptions<C::Dat
         .before_acquire(|connection: &mut C, meta| {
             Box::pin(async move { Ok(meta.idle_for < Duration::from_secs(30) || connection.ping().await.is_ok()) })
         })
+}
+
+/// The columns that a text such as `account, biz_no` lists, sorted.
+pub(crate) fn columns_of(list: &str) -> Vec<String> {
+    let mut columns: Vec<String> = list.split(',').map(|column| column.trim().to_owned()).collect();
+    columns.sort();
+    columns
 }

@@ -1,6 +1,6 @@
 use super::{Connection, Isolation, Settings, Store, settings::TableName};
-use crate::{error::ConfigurationError, retention::Retention};
-use std::{marker::PhantomData, time::Duration};
+use crate::{error::ConfigurationError, gate::Gate, retention::Retention};
+use std::{marker::PhantomData, sync::Arc, time::Duration};
 
 /// Settings of a [`Store`].
 ///
@@ -82,6 +82,21 @@ impl<C: Connection> StoreBuilder<C> {
     /// row. The body's own statements are the body's to bound.
     pub fn answer_timeout(mut self, timeout: Duration) -> Self {
         self.settings.answer_timeout = timeout;
+        self
+    }
+
+    /// A gate in front of the store: a fast memory of finished actions, which answers repeats without the database. It
+    /// is told of an action after COMMIT and never decides alone that work is lost; see [`gate`](crate::gate).
+    pub fn gate(mut self, gate: impl Gate) -> Self {
+        self.settings.gate = Some(Arc::new(gate));
+        self
+    }
+
+    /// Whether what the gate remembers is asked of the store again, false by default. For where the store may forget
+    /// what was committed: an asynchronous replica that is promoted, a restored backup. A gate then saves nothing on a
+    /// finished action, and still keeps deliveries away from one that is running.
+    pub fn confirm(mut self, confirm: bool) -> Self {
+        self.settings.confirm = confirm;
         self
     }
 

@@ -10,14 +10,16 @@ mod held;
 mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod schema;
 mod settings;
 #[cfg(feature = "_sqlite")]
 mod sqlite;
 
 use crate::error::{ConfigurationError, DatabaseError, Phase};
-pub(crate) use backend::{Backend, Claimed, CloseError, Entry, Trouble, depth};
+pub(crate) use backend::{Backend, Claimed, CloseError, Entry, Issue, IssuedToken, Kept, Record, Trouble, depth};
 pub use builder::StoreBuilder;
 pub(crate) use held::Held;
+pub(crate) use schema::{Part, Table};
 pub use settings::Isolation;
 pub(crate) use settings::Settings;
 use std::{fmt, sync::Arc};
@@ -82,8 +84,8 @@ struct Shared<C: Connection> {
     turn: Option<Arc<Semaphore>>,
     /// What keeps a SQLite database in memory alive while no pooled connection does.
     keeper: OnceCell<C::Keeper>,
-    /// Set once the record table has been found fit.
-    ready: OnceCell<()>,
+    /// Set once a table has been found fit, in the order of [`Part`].
+    ready: [OnceCell<()>; 3],
 }
 
 impl<C: Connection> Clone for Store<C> {
@@ -135,7 +137,7 @@ impl<C: Connection> Store<C> {
                 statements,
                 turn,
                 keeper: OnceCell::new(),
-                ready: OnceCell::new(),
+                ready: Default::default(),
             }),
         }
     }
@@ -150,16 +152,17 @@ impl<C: Connection> Store<C> {
         &self.shared.pool
     }
 
-    /// The SQL that creates the record table with this store's table name, for a team's own migrations.
+    /// The SQL that creates the tables under this store's table name, for a team's own migrations.
     ///
-    /// With the default name it is the file `migrations/<database>/0001_idem_records.sql` of this crate.
+    /// With the default name these are the files in `migrations/<database>` of this crate: the record table, and those of
+    /// tokens and leases, named after it.
     #[must_use]
     pub fn migration_sql(&self) -> String {
         C::migration_sql(&self.shared.settings)
     }
 
-    /// Creates the record table where it is missing, and [verifies](Self::verify) it. Safe to run at every start, and
-    /// by many instances at once: where there is a table it only looks, and needs no right to create one.
+    /// Creates the tables where they are missing (records, tokens, leases), and verifies them. Safe to run at every
+    /// start, and by many instances at once: where they are it only looks, and needs no right to create one.
     ///
     /// # Errors
     /// [`ConfigurationError`] when the SQL fails, or when a table of that name exists and does not fit.
@@ -167,7 +170,7 @@ impl<C: Connection> Store<C> {
     /// # Cancel safety
     /// The future may be dropped at any await.
     pub async fn migrate(&self) -> Result<(), ConfigurationError> {
-        match self.verify().await {
+        match self.check_all().await {
             Err(ConfigurationError::NoTable { .. }) => {}
             found => return found,
         }
@@ -175,7 +178,14 @@ impl<C: Connection> Store<C> {
         C::migrate(held.connection(), &self.shared.settings).await.map_err(Self::schema_error)?;
         held.set_clean();
         drop(held);
-        self.verify().await
+        self.check_all().await
+    }
+
+    async fn check_all(&self) -> Result<(), ConfigurationError> {
+        for part in Part::ALL {
+            self.verify_part(part).await?;
+        }
+        Ok(())
     }
 
     /// Checks that the record table keeps the promises: its columns, a unique index on exactly scope and key, keys
@@ -189,34 +199,42 @@ impl<C: Connection> Store<C> {
     /// # Cancel safety
     /// The future may be dropped at any await.
     pub async fn verify(&self) -> Result<(), ConfigurationError> {
-        self.check().await?;
-        // Already set in a store that is in use.
-        let _ = self.shared.ready.set(());
-        Ok(())
+        self.verify_part(Part::Records).await
     }
 
-    async fn check(&self) -> Result<(), ConfigurationError> {
+    /// Looks at one table, and remembers when it is fit.
+    async fn verify_part(&self, part: Part) -> Result<(), ConfigurationError> {
         let mut held = self.acquire_for_schema().await?;
-        let settings = &self.shared.settings;
-        let found = C::inspect(held.connection(), settings).await.map_err(|error| Self::schema_error(error))?;
+        let table = Table::new(&self.shared.settings.table, part);
+        let found = C::inspect(held.connection(), &table).await.map_err(|error| Self::schema_error(error))?;
         held.set_clean();
-        let table = settings.table.to_string();
+        let (table, sql) = (table.to_string(), C::migration_sql(&self.shared.settings));
         match found {
-            None => Err(ConfigurationError::NoTable { table, sql: C::migration_sql(settings) }),
-            Some(faults) if faults.is_empty() => Ok(()),
-            Some(faults) => Err(ConfigurationError::Table { table, faults, sql: C::migration_sql(settings) }),
+            None => Err(ConfigurationError::NoTable { table, sql }),
+            Some(faults) if faults.is_empty() => {
+                // Already set in a store that is in use.
+                let _ = self.shared.ready[part as usize].set(());
+                Ok(())
+            }
+            Some(faults) => Err(ConfigurationError::Table { table, faults, sql }),
         }
     }
 
-    /// Makes sure that the record table is fit before anything is claimed in it. Units that start at once each look:
-    /// waiting for one another they would wait for each other's timeouts when the database is away.
-    pub(crate) async fn ready(&self) -> Result<(), ConfigurationError> {
-        if self.shared.ready.initialized() { Ok(()) } else { self.verify().await }
+    /// Makes sure that a table is fit before it is used. Units that start at once each look: waiting for one another
+    /// they would wait for each other's timeouts when the database is away.
+    pub(crate) async fn ready(&self, part: Part) -> Result<(), ConfigurationError> {
+        if self.shared.ready[part as usize].initialized() { Ok(()) } else { self.verify_part(part).await }
     }
 
     async fn acquire_for_schema(&self) -> Result<Held<C>, ConfigurationError> {
         self.shared.keeper.get_or_try_init(|| C::keeper(&self.shared.pool)).await?;
         Held::acquire(&self.shared.pool, None).await.map_err(|error| Self::connect_error(error))
+    }
+
+    /// A connection for a statement of its own, outside any unit.
+    #[cfg(feature = "token")]
+    pub(crate) async fn acquire_for_statement(&self) -> Result<Held<C>, sqlx::Error> {
+        Held::acquire(&self.shared.pool, None).await
     }
 
     fn connect_error(error: sqlx::Error) -> ConfigurationError {

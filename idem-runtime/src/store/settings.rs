@@ -1,5 +1,5 @@
-use crate::{error::ConfigurationError, retention::Retention};
-use std::{fmt, time::Duration};
+use crate::{error::ConfigurationError, gate::Gate, retention::Retention};
+use std::{fmt, sync::Arc, time::Duration};
 
 /// The isolation level of a unit's transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -38,6 +38,8 @@ pub(crate) struct TableName {
 
 impl TableName {
     pub(crate) const DEFAULT: &'static str = "idem_records";
+    /// How the name of an index ends.
+    const INDEX: &'static str = "_keep_until";
 
     pub(crate) fn parse(text: &str) -> Result<Self, ConfigurationError> {
         let plain = |part: &str| {
@@ -74,18 +76,28 @@ impl TableName {
         }
     }
 
-    /// A migration written for the default name, with this name in its place.
+    /// This name with something behind it.
+    pub(crate) fn with_suffix(&self, suffix: &str) -> Self {
+        Self { schema: self.schema.clone(), name: format!("{}{suffix}", self.name) }
+    }
+
+    /// A migration written for the default name, with this name in its place. Tables are quoted; the indexes are named
+    /// after them, and stand in their schema by themselves.
     pub(crate) fn place_in(&self, migration: &str, quote: char) -> String {
         if self.schema.is_none() && self.name == Self::DEFAULT {
             return migration.to_owned();
         }
-        // The index is named after the table; it stands in the table's schema by itself.
-        let index = format!("{}_keep_until", Self::DEFAULT);
-        let kept = "\0index";
-        migration
-            .replace(&index, kept)
-            .replace(Self::DEFAULT, &self.quoted(quote))
-            .replace(kept, &format!("{}_keep_until", self.name))
+        let mut sql = String::new();
+        let mut pieces = migration.split(Self::DEFAULT);
+        sql.extend(pieces.next());
+        for piece in pieces {
+            let end = piece.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(piece.len());
+            let (suffix, rest) = piece.split_at(end);
+            let named = self.with_suffix(suffix);
+            sql.push_str(&if suffix.ends_with(Self::INDEX) { named.name } else { named.quoted(quote) });
+            sql.push_str(rest);
+        }
+        sql
     }
 }
 
@@ -107,6 +119,9 @@ pub(crate) struct Settings {
     pub(crate) max_connections: Option<u32>,
     pub(crate) acquire_timeout: Duration,
     pub(crate) answer_timeout: Duration,
+    pub(crate) gate: Option<Arc<dyn Gate>>,
+    /// Ask the store about what the gate remembers.
+    pub(crate) confirm: bool,
 }
 
 impl Default for Settings {
@@ -119,6 +134,8 @@ impl Default for Settings {
             max_connections: None,
             acquire_timeout: Duration::from_secs(30),
             answer_timeout: Duration::from_secs(30),
+            gate: None,
+            confirm: false,
         }
     }
 }

@@ -3,18 +3,17 @@
 use super::{
     AttemptToken, ClaimedAction, Stage, Unit,
     attempt::{Backoff, no_answer, within},
+    mark::{Mark, Passed},
 };
 use crate::{
-    error::{Busy, ClaimError, ConfigurationError, DatabaseError, Phase},
-    key::{IntoKey, Key},
+    error::{Busy, ClaimError, ConfigurationError, DatabaseError, GuardError, PayloadMismatch, Phase},
+    guard::{self, Guard, Guarded, Ran},
+    key::{Compared, IntoKey, Key},
     log,
-    outcome::Seen,
-    store::{Claimed, Connection, Entry, Held, Store, Trouble, depth},
+    outcome::{Ignored, Seen},
+    store::{Claimed, Connection, Entry, Held, Part, Record, Store, Trouble, depth},
 };
-use std::{
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::{sync::Arc, time::Duration};
 
 /// How often a unit is started again over conflicts on its claim. At most three were needed when ten deliveries raced
 /// for a key and the holders failed.
@@ -40,10 +39,19 @@ pub(super) enum Settled {
     ByAnother(Seen),
 }
 
+/// What is claimed: an action by its key, and by a guard where there is one.
+struct Target<'a, C: Connection> {
+    key: &'a Key,
+    guard: Option<&'a Guard<C>>,
+}
+
 /// What one try at claiming came to.
 enum Try<C: Connection> {
     First(Held<C>),
-    Repeat(Seen, Option<AttemptToken>),
+    Repeat(Box<Record>),
+    /// By the conflict on a business table's own index.
+    GuardRepeat,
+    Ignored(Ignored),
     Again(Reason),
 }
 
@@ -62,7 +70,8 @@ impl<C: Connection> Store<C> {
     ///
     /// # Errors
     /// [`ClaimError::Key`] before any SQL; [`ClaimError::Busy`]; [`ClaimError::Configuration`] when the store is set up
-    /// wrong; [`ClaimError::Database`].
+    /// wrong; [`ClaimError::Database`]; [`ClaimError::PayloadMismatch`] for a key with a payload; [`ClaimError::Token`]
+    /// for the key of a token.
     ///
     /// # Cancel safety
     /// The future may be dropped at any await: nothing is claimed, and no connection is left in a transaction.
@@ -71,53 +80,130 @@ impl<C: Connection> Store<C> {
     }
 
     pub(super) async fn claim_attempt(&self, key: Key, attempts_left: u32) -> Result<Claim<C>, ClaimError> {
+        match self.claim_target(key, None, attempts_left).await? {
+            Guarded::First(unit) => Ok(Claim::First(unit)),
+            Guarded::Duplicate(seen) => Ok(Claim::Duplicate(seen)),
+            // Only a guard ignores.
+            Guarded::Ignored(_) => Err(ClaimError::Busy(Busy::Contended(0))),
+        }
+    }
+
+    pub(crate) async fn claim_with_guard(
+        &self,
+        key: Key,
+        mut guard: Guard<C>,
+        attempts_left: u32,
+    ) -> Result<Guarded<C>, ClaimError> {
+        if let Err(error) = guard.check() {
+            let error = ClaimError::Guard(error);
+            log::not_claimed(&key, &error);
+            return Err(error);
+        }
+        self.claim_target(key, Some(&guard), attempts_left).await
+    }
+
+    async fn claim_target(
+        &self,
+        key: Key,
+        guard: Option<&Guard<C>>,
+        attempts_left: u32,
+    ) -> Result<Guarded<C>, ClaimError> {
         let attempt = AttemptToken::new();
-        match self.claim_once(&key, attempt).await {
-            Ok(Try::First(held)) => Ok(Claim::First(Unit {
+        let (decided, mark) = self.decide(&key, guard, attempt).await;
+        match &decided {
+            Ok(Decided::First(_)) => {}
+            Ok(Decided::Duplicate(seen)) => log::duplicate(&key, seen),
+            Ok(Decided::Ignored(ignored)) => log::ignored(&key, ignored),
+            Err(error) => log::not_claimed(&key, error),
+        }
+        Ok(match decided? {
+            Decided::First(held) => Guarded::First(Unit {
                 store: self.clone(),
                 held,
-                claimed: ClaimedAction { key, stage: Stage::Open },
+                claimed: ClaimedAction { key, stage: Stage::Open, mark },
                 attempt,
                 attempts_left,
-            })),
-            Ok(Try::Repeat(seen, _)) => {
-                log::duplicate(&key, &seen);
-                Ok(Claim::Duplicate(seen))
+            }),
+            Decided::Duplicate(seen) => Guarded::Duplicate(seen),
+            Decided::Ignored(ignored) => Guarded::Ignored(ignored),
+        })
+    }
+
+    /// Asks the gate, and then the store. With a first claim comes the mark that the gate holds of it.
+    async fn decide(
+        &self,
+        key: &Key,
+        guard: Option<&Guard<C>>,
+        attempt: AttemptToken,
+    ) -> (Result<Decided<C>, ClaimError>, Option<Mark>) {
+        let Some(gate) = self.settings().gate.as_ref().filter(|_| key.is_recorded()) else {
+            return (self.ask_store(key, guard, attempt, None).await, None);
+        };
+        let mark = match Mark::place(gate, key, attempt, self.settings().confirm).await {
+            Ok(mark) => mark,
+            Err(Passed::Finished(seen)) => return (Ok(Decided::Duplicate(seen)), None),
+            Err(Passed::InFlight(retry_after)) => return (Err(Busy::InFlight { retry_after }.into()), None),
+        };
+        let decided = self.ask_store(key, guard, attempt, Some(&mark)).await;
+        if let Ok(Decided::First(_)) = decided {
+            return (decided, Some(mark));
+        }
+        mark.release(key).await;
+        (decided, None)
+    }
+
+    async fn ask_store(
+        &self,
+        key: &Key,
+        guard: Option<&Guard<C>>,
+        attempt: AttemptToken,
+        mark: Option<&Mark>,
+    ) -> Result<Decided<C>, ClaimError> {
+        match self.claim_once(&Target { key, guard }, attempt).await? {
+            Try::First(held) => {
+                if let Some(mark) = mark {
+                    mark.store_knows_nothing(key).await;
+                }
+                Ok(Decided::First(held))
             }
-            Ok(Try::Again(_)) => {
-                let error = ClaimError::Busy(Busy::Contended(RESTARTS + 1));
-                log::not_claimed(&key, &error);
-                Err(error)
+            Try::Repeat(record) => {
+                if let Some(mark) = mark {
+                    mark.store_remembers(key, &record).await;
+                }
+                repeat(key, *record).map(Decided::Duplicate)
             }
-            Err(error) => {
-                log::not_claimed(&key, &error);
-                Err(error)
-            }
+            Try::GuardRepeat => Ok(Decided::Duplicate(Seen::unrecorded())),
+            Try::Ignored(ignored) => Ok(Decided::Ignored(ignored)),
+            Try::Again(_) => Err(ClaimError::Busy(Busy::Contended(RESTARTS + 1))),
         }
     }
 
     /// Claims with restarts. `Again` when they are used up.
-    async fn claim_once(&self, key: &Key, attempt: AttemptToken) -> Result<Try<C>, ClaimError> {
+    async fn claim_once(&self, target: &Target<'_, C>, attempt: AttemptToken) -> Result<Try<C>, ClaimError> {
+        let key = target.key;
         let mut backoff = Backoff::new(Duration::from_millis(2), Duration::from_millis(100));
         let mut conflicts = 0;
         // A server that was restarted leaves every pooled connection dead; each is found out once.
         let mut dead_left = self.pool().size() + 1;
-        while let Err(error) = self.ready().await {
-            match error {
-                ConfigurationError::Connect(error) => return Err(self.connect_failed(*error)),
-                ConfigurationError::Database(error)
-                    if dead_left > 0 && C::trouble(&error.source) == Trouble::Connection =>
-                {
-                    dead_left -= 1;
-                    log::restarting(key, &error);
+        let parts: &[Part] = if key.is_token() { &[Part::Records, Part::Tokens] } else { &[Part::Records] };
+        for part in parts.iter().filter(|_| key.is_recorded()) {
+            while let Err(error) = self.ready(*part).await {
+                match error {
+                    ConfigurationError::Connect(error) => return Err(self.connect_failed(*error)),
+                    ConfigurationError::Database(error)
+                        if dead_left > 0 && C::trouble(&error.source) == Trouble::Connection =>
+                    {
+                        dead_left -= 1;
+                        log::restarting(key, &error);
+                    }
+                    ConfigurationError::Database(error) => return Err(ClaimError::Database(error)),
+                    error => return Err(ClaimError::Configuration(error)),
                 }
-                ConfigurationError::Database(error) => return Err(ClaimError::Database(error)),
-                error => return Err(ClaimError::Configuration(error)),
             }
         }
         let mut suspicious = false;
         loop {
-            match self.try_claim(key, attempt, suspicious).await? {
+            match self.try_claim(target, attempt, suspicious).await? {
                 Try::Again(Reason::Conflict(error)) => {
                     if conflicts == RESTARTS {
                         return Ok(Try::Again(Reason::Conflict(error)));
@@ -139,29 +225,94 @@ impl<C: Connection> Store<C> {
         }
     }
 
-    async fn try_claim(&self, key: &Key, attempt: AttemptToken, suspicious: bool) -> Result<Try<C>, ClaimError> {
+    async fn try_claim(
+        &self,
+        target: &Target<'_, C>,
+        attempt: AttemptToken,
+        suspicious: bool,
+    ) -> Result<Try<C>, ClaimError> {
         let mut held = self.acquire().await?;
         if suspicious && let Err(error) = held.connection().ping().await {
             return Ok(Try::Again(Reason::Dead(error)));
         }
         let limit = self.settings().lock_wait.saturating_add(self.settings().answer_timeout);
-        let entry = Entry { key, attempt };
-        let claiming = held.connection().claim(self.statements(), &entry);
-        let error = match within(limit, claiming).await.unwrap_or_else(|| Err(no_answer())) {
-            Ok(Claimed::First) => return Ok(Try::First(held)),
+        let claimed = if target.key.is_recorded() {
+            let entry = Entry { key: target.key, attempt };
+            let claiming = held.connection().claim(self.statements(), &entry);
+            within(limit, claiming).await.unwrap_or_else(|| Err(no_answer()))
+        } else {
+            let beginning = held.connection().begin_unit(self.statements());
+            let begun = within(limit, beginning).await.unwrap_or_else(|| Err(no_answer()));
+            begun.map(|()| Claimed::First)
+        };
+        match claimed {
+            Ok(Claimed::First) => self.check_claim(held, target).await,
             Ok(Claimed::Repeat(record)) => {
                 release(held);
-                let since = Duration::from_millis(u64::try_from(record.claimed_at).unwrap_or(0));
-                let first_at = SystemTime::UNIX_EPOCH.checked_add(since).unwrap_or(SystemTime::UNIX_EPOCH);
-                let seen = Seen { first_at, delivery_id: record.delivery_id, late: record.late };
-                return Ok(Try::Repeat(seen, record.attempt));
+                Ok(Try::Repeat(Box::new(record)))
             }
             Ok(Claimed::Gone) => {
                 release(held);
-                return Ok(Try::Again(Reason::Conflict(Box::new("the record was gone when it was to be read"))));
+                Ok(Try::Again(Reason::Conflict(Box::new("the record was gone when it was to be read"))))
             }
-            Err(error) => error,
+            Err(error) => self.claim_failed(held, error).await,
+        }
+    }
+
+    /// What follows the claim before the body: whether the token was issued, and the guard.
+    async fn check_claim(&self, mut held: Held<C>, target: &Target<'_, C>) -> Result<Try<C>, ClaimError> {
+        let limit = self.settings().lock_wait.saturating_add(self.settings().answer_timeout);
+        if target.key.is_token() {
+            let checking = self.check_token(&mut held, target.key);
+            match within(limit, checking).await.unwrap_or_else(|| Err(no_answer())) {
+                Ok(None) => {}
+                Ok(Some(error)) => {
+                    self.give_back(held).await;
+                    return Err(ClaimError::Token(error));
+                }
+                Err(error) => return self.claim_failed(held, error).await,
+            }
+        }
+        let Some(guard) = target.guard else { return Ok(Try::First(held)) };
+        let running = guard.run(&mut held);
+        let ended = match within(limit, running).await.unwrap_or_else(|| Err(no_answer())) {
+            Ok(Ran::Passed) => return Ok(Try::First(held)),
+            Ok(Ran::Duplicate) => Ok(Try::GuardRepeat),
+            Ok(Ran::Ignored(ignored)) => Ok(Try::Ignored(ignored)),
+            Ok(Ran::Many(rows)) => Err(ClaimError::Guard(GuardError::ManyRows { rows })),
+            Err(error) => return self.guard_failed(held, guard, error).await,
         };
+        self.give_back(held).await;
+        ended
+    }
+
+    async fn guard_failed(
+        &self,
+        mut held: Held<C>,
+        guard: &Guard<C>,
+        error: sqlx::Error,
+    ) -> Result<Try<C>, ClaimError> {
+        let trouble = C::trouble(&error);
+        if trouble == Trouble::Connection {
+            return Ok(Try::Again(Reason::Dead(error)));
+        }
+        let limit = self.settings().answer_timeout;
+        let mut repeat = false;
+        if matches!(within(limit, held.connection().reset(self.statements())).await, Some(Ok(())))
+            && let Some(Ok(is_repeat)) = within(limit, guard.is_repeat(&mut held, &error)).await
+        {
+            repeat = is_repeat;
+            release(held);
+        }
+        match trouble {
+            _ if repeat => Ok(Try::GuardRepeat),
+            Trouble::Conflict => Ok(Try::Again(Reason::Conflict(Box::new(error)))),
+            Trouble::LockWait => Err(ClaimError::Busy(Busy::Claimed(self.settings().lock_wait))),
+            _ => Err(ClaimError::Guard(guard::failed::<C>(error))),
+        }
+    }
+
+    async fn claim_failed(&self, mut held: Held<C>, error: sqlx::Error) -> Result<Try<C>, ClaimError> {
         let trouble = C::trouble(&error);
         if trouble == Trouble::Connection {
             return Ok(Try::Again(Reason::Dead(error)));
@@ -178,6 +329,14 @@ impl<C: Connection> Store<C> {
                 sql: self.migration_sql(),
             })),
             Trouble::Connection | Trouble::Other => Err(database(Phase::Claim, false, error)),
+        }
+    }
+
+    /// Rolls a claim back before any user code has run. A connection on which that fails is closed.
+    async fn give_back(&self, mut held: Held<C>) {
+        let rolling_back = held.connection().roll_back_unit(self.statements());
+        if matches!(within(self.settings().answer_timeout, rolling_back).await, Some(Ok(_))) {
+            release(held);
         }
     }
 
@@ -208,6 +367,9 @@ impl<C: Connection> Store<C> {
 
     /// The attempt that is recorded for a key. `None` when the database does not answer.
     pub(super) async fn recorded(&self, key: &Key) -> Option<Option<AttemptToken>> {
+        if !key.is_recorded() {
+            return None;
+        }
         let mut held = self.acquire().await.ok()?;
         let asking = held.connection().recorded_attempt(self.statements(), key);
         let recorded = within(self.settings().answer_timeout, asking).await?.ok()?;
@@ -220,22 +382,62 @@ impl<C: Connection> Store<C> {
     /// Looking is not enough: a row that is not there yet may still be committed by the session whose answer was lost.
     /// So the key is claimed once more, which waits for that session, and rolled back.
     pub(super) async fn settle(&self, key: &Key, lost: AttemptToken) -> Option<Settled> {
+        // Where a guard alone is the claim there is no row that says who changed the business table.
+        if !key.is_recorded() {
+            return None;
+        }
         let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
         for _ in 0..SETTLE_TRIES {
-            match self.claim_once(key, AttemptToken::new()).await {
-                Ok(Try::First(mut held)) => {
-                    let rolling_back = held.connection().roll_back_unit(self.statements());
-                    if matches!(within(self.settings().answer_timeout, rolling_back).await, Some(Ok(_))) {
-                        release(held);
-                    }
+            // The guard stays away: whether the action is called for is not the question.
+            match self.claim_once(&Target { key, guard: None }, AttemptToken::new()).await {
+                Ok(Try::First(held)) => {
+                    self.give_back(held).await;
                     return Some(Settled::NotCommitted);
                 }
-                Ok(Try::Repeat(_, attempt)) if attempt == Some(lost) => return Some(Settled::Committed),
-                Ok(Try::Repeat(seen, _)) => return Some(Settled::ByAnother(seen)),
-                Ok(Try::Again(_)) | Err(_) => backoff.pause().await,
+                Ok(Try::Repeat(record)) if record.attempt == Some(lost) => return Some(Settled::Committed),
+                Ok(Try::Repeat(record)) => return Some(Settled::ByAnother(seen(*record))),
+                // The token has expired since, so it was not burnt.
+                Err(ClaimError::Token(_)) => return Some(Settled::NotCommitted),
+                Ok(_) | Err(_) => backoff.pause().await,
             }
         }
         None
+    }
+}
+
+/// What a claim comes to, once nothing is left to be cured.
+enum Decided<C: Connection> {
+    First(Held<C>),
+    Duplicate(Seen),
+    Ignored(Ignored),
+}
+
+/// A repeat, unless it carries another payload than the first time.
+fn repeat(key: &Key, record: Record) -> Result<Seen, ClaimError> {
+    if let (Some(ours), Some(stored)) = (key.fingerprint(), &record.fingerprint) {
+        match ours.compare(stored) {
+            Compared::Same => {}
+            Compared::OtherShape => log::payload_not_comparable(key),
+            Compared::Different => {
+                return Err(ClaimError::PayloadMismatch(PayloadMismatch {
+                    key: key.to_string(),
+                    first_at: record.claimed_at.into(),
+                    now: record.now.into(),
+                    first_delivery: record.delivery_id,
+                }));
+            }
+        }
+    }
+    Ok(seen(record))
+}
+
+fn seen(record: Record) -> Seen {
+    Seen {
+        first_at: Some(record.claimed_at.into()),
+        late: record.keep_until < record.now,
+        delivery_id: record.delivery_id,
+        result: (),
+        stored: record.result,
     }
 }
 

@@ -16,6 +16,7 @@
 
 mod attempt;
 mod claim;
+mod mark;
 mod retry;
 
 pub(crate) use attempt::AttemptToken;
@@ -26,12 +27,14 @@ use crate::{
     error::{CommitUnknown, DatabaseError, Ending, Error, Phase, TransactionEnded},
     key::{IntoKey, Key},
     log,
-    outcome::Outcome,
-    store::{CloseError, Connection, Held, Store, Trouble, depth},
+    outcome::{Decision, Decline, Ignored, Outcome, Seen},
+    replay::{Keep, Replay, Replayable},
+    store::{CloseError, Connection, Held, Kept, Store, Trouble, depth},
 };
 use attempt::{no_answer, within};
 use claim::Settled;
-use std::fmt;
+use mark::Mark;
+use std::{fmt, time::Duration};
 
 /// A claimed action, on its own transaction, until it is committed or rolled back.
 ///
@@ -55,6 +58,15 @@ pub struct Unit<C: Connection> {
 struct ClaimedAction {
     key: Key,
     stage: Stage,
+    /// Its standing at the gate, where there is one.
+    mark: Option<Mark>,
+}
+
+/// What became of a COMMIT.
+enum Closed {
+    Committed,
+    /// It was lost, and another delivery has done the action since.
+    ByAnother(Seen),
 }
 
 /// How far a unit has come.
@@ -73,8 +85,26 @@ impl Drop for ClaimedAction {
             Stage::Closing => log::dropped_while_closing(&self.key),
             Stage::Ended => {}
         }
+        if let Some(mark) = self.mark.take() {
+            mark.release_later(&self.key);
+        }
     }
 }
+
+impl ClaimedAction {
+    /// Tells the gate that the unit has ended.
+    async fn leave_gate(&mut self, committed: Option<HasResult>, keep: Duration) {
+        match (self.mark.take(), committed) {
+            (None, _) => {}
+            (Some(mark), Some(HasResult(has_result))) => mark.committed(&self.key, has_result, keep).await,
+            (Some(mark), None) => mark.release(&self.key).await,
+        }
+    }
+}
+
+/// Whether a committed unit kept its body's result.
+#[derive(Clone, Copy)]
+struct HasResult(bool);
 
 impl<C: Connection> fmt::Debug for Unit<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -101,9 +131,38 @@ impl<C: Connection> Unit<C> {
     /// [`Error::TransactionEnded`] when the body lost the transaction; [`Error::Database`] when the database refuses
     /// to commit; [`Error::CommitUnknown`] when the answer was lost and nobody could be asked. When the answer was
     /// lost and another delivery turns out to have done the action, the result is [`Outcome::Duplicate`].
-    pub async fn commit<T, E>(mut self, value: T) -> Result<Outcome<T>, Error<E>> {
+    pub async fn commit<T, E>(self, value: T) -> Result<Outcome<T>, Error<E>> {
+        Ok(match self.close(None).await? {
+            Closed::Committed => Outcome::First(value),
+            Closed::ByAnother(seen) => Outcome::Duplicate(seen),
+        })
+    }
+
+    /// Seals, keeps the body's value with the claim, and commits: what `replay` does. A repeat gets the value back.
+    ///
+    /// A value that is too large or cannot be written as JSON is not kept, with a warning in the log; the unit is
+    /// committed all the same.
+    ///
+    /// # Errors
+    /// As [`commit`](Self::commit).
+    pub async fn commit_and_keep<T: Replayable, E>(
+        self,
+        value: T,
+        keep: &Keep<T>,
+    ) -> Result<Outcome<T, Replay<T>>, Error<E>> {
+        let stored = keep.write(&value);
+        log::result_not_kept(&self.claimed.key, keep, &stored);
+        Ok(match self.close(Some(&stored)).await? {
+            Closed::Committed => Outcome::First(value),
+            Closed::ByAnother(seen) => Outcome::Duplicate(seen.replay(keep)),
+        })
+    }
+
+    async fn close<E>(mut self, result: Option<&[u8]>) -> Result<Closed, Error<E>> {
         self.claimed.stage = Stage::Closing;
-        let closing = self.held.connection().close_unit(self.store.statements());
+        let kept = result.map(|result| Kept { key: &self.claimed.key, result });
+        let has_result = HasResult(kept.is_some());
+        let closing = self.held.connection().close_unit(self.store.statements(), kept.as_ref());
         let closed = within(self.store.settings().answer_timeout, closing)
             .await
             .unwrap_or_else(|| Err(CloseError::Unknown(no_answer())));
@@ -112,7 +171,7 @@ impl<C: Connection> Unit<C> {
                 if depth(self.held.connection()) == 0 {
                     self.held.set_clean();
                 }
-                Ok(Outcome::First(value))
+                Ok(Closed::Committed)
             }
             Err(CloseError::Unsealed(how)) => Err(self.transaction_ended(how).await),
             Err(CloseError::RolledBack(error)) => {
@@ -122,20 +181,33 @@ impl<C: Connection> Unit<C> {
             Err(CloseError::Unknown(error)) => {
                 // A unit needs one connection: this one makes room for the one that asks.
                 drop(self.held);
-                settle(&self.store, &self.claimed.key, self.attempt, value, error).await
+                settle(&self.store, &self.claimed.key, self.attempt, error).await
             }
         };
         self.claimed.stage = Stage::Ended;
         match &result {
-            Ok(Outcome::Duplicate(seen)) => log::duplicate(&self.claimed.key, seen),
-            Ok(_) => log::first(&self.claimed.key),
+            Ok(Closed::ByAnother(seen)) => log::duplicate(&self.claimed.key, seen),
+            Ok(Closed::Committed) => log::first(&self.claimed.key),
             Err(error @ Error::TransactionEnded(_)) => log::ended_inside(&self.claimed.key, &shown(error)),
             Err(error) if self.attempts_left > 0 && retry::is_curable(error) => {
                 log::repeating(&self.claimed.key, self.attempts_left);
             }
             Err(error) => log::not_committed(&self.claimed.key, &shown(error)),
         }
+        let committed = matches!(result, Ok(Closed::Committed)).then_some(has_result);
+        self.claimed.leave_gate(committed, self.store.settings().retention.as_duration()).await;
         result
+    }
+
+    /// Rolls back because the body declined, and gives [`Outcome::Ignored`].
+    ///
+    /// # Errors
+    /// [`Error::TransactionEnded`], as [`roll_back`](Self::roll_back).
+    pub async fn decline<T, R, E>(self, decline: Decline) -> Result<Outcome<T, R>, Error<E>> {
+        let claimed = self.take_back().await?;
+        let ignored = Ignored::from(decline);
+        log::ignored(&claimed.key, &ignored);
+        Ok(Outcome::Ignored(ignored))
     }
 
     /// Rolls back claim and body, and gives [`Error::Body`] with the body's error.
@@ -143,7 +215,19 @@ impl<C: Connection> Unit<C> {
     /// # Errors
     /// Always: [`Error::Body`], or [`Error::TransactionEnded`] when the body had ended the transaction and the claim
     /// is durable (or may be), so that a redelivery would be taken for a repeat.
-    pub async fn roll_back<T, E>(mut self, error: E) -> Result<Outcome<T>, Error<E>> {
+    pub async fn roll_back<T, R, E>(self, error: E) -> Result<Outcome<T, R>, Error<E>> {
+        let attempts_left = self.attempts_left;
+        let claimed = self.take_back().await?;
+        if attempts_left > 0 {
+            log::repeating(&claimed.key, attempts_left);
+        } else {
+            log::body_failed(&claimed.key);
+        }
+        Err(Error::Body(error))
+    }
+
+    /// Rolls back claim and body.
+    async fn take_back<E>(mut self) -> Result<ClaimedAction, Error<E>> {
         let rolled_back = self.roll_back_transaction().await;
         self.claimed.stage = Stage::Ended;
         match rolled_back {
@@ -156,7 +240,10 @@ impl<C: Connection> Unit<C> {
             // same is, and a redelivery would be taken for a repeat; so it is, too, when that cannot be ruled out.
             Ok(false) => {
                 let claim_durable = self.claim_durable().await;
-                if claim_durable != Some(false) || !C::ENDS_TRANSACTIONS {
+                // Where a guard alone is the claim, nothing can be asked.
+                let deadlock =
+                    C::ENDS_TRANSACTIONS && (claim_durable == Some(false) || !self.claimed.key.is_recorded());
+                if !deadlock {
                     let ended = TransactionEnded { how: Ending::Ended, claim_durable };
                     log::ended_inside(&self.claimed.key, &ended);
                     return Err(Error::TransactionEnded(ended));
@@ -173,12 +260,8 @@ impl<C: Connection> Unit<C> {
                 }
             }
         }
-        if self.attempts_left > 0 {
-            log::repeating(&self.claimed.key, self.attempts_left);
-        } else {
-            log::body_failed(&self.claimed.key);
-        }
-        Err(Error::Body(error))
+        self.claimed.leave_gate(None, Duration::ZERO).await;
+        Ok(self.claimed)
     }
 
     async fn transaction_ended<E>(&mut self, how: Ending) -> Error<E> {
@@ -189,6 +272,9 @@ impl<C: Connection> Unit<C> {
 
     /// Whether this attempt's claim is in the record table, seen from outside any transaction.
     async fn claim_durable(&mut self) -> Option<bool> {
+        if !self.claimed.key.is_recorded() {
+            return None;
+        }
         let asking = self.held.connection().recorded_attempt(self.store.statements(), &self.claimed.key);
         let recorded = within(self.store.settings().answer_timeout, asking).await?;
         recorded.ok().map(|attempt| attempt == Some(self.attempt))
@@ -201,20 +287,19 @@ impl<C: Connection> Unit<C> {
 }
 
 /// Finds out what became of a COMMIT whose answer was lost.
-async fn settle<C: Connection, T, E>(
+async fn settle<C: Connection, E>(
     store: &Store<C>,
     key: &Key,
     attempt: AttemptToken,
-    value: T,
     error: sqlx::Error,
-) -> Result<Outcome<T>, Error<E>> {
+) -> Result<Closed, Error<E>> {
     let settled = store.settle(key, attempt).await;
     if let Some(settled) = &settled {
         log::commit_settled(key, matches!(settled, Settled::Committed));
     }
     match settled {
-        Some(Settled::Committed) => Ok(Outcome::First(value)),
-        Some(Settled::ByAnother(seen)) => Ok(Outcome::Duplicate(seen)),
+        Some(Settled::Committed) => Ok(Closed::Committed),
+        Some(Settled::ByAnother(seen)) => Ok(Closed::ByAnother(seen)),
         Some(Settled::NotCommitted) => {
             Err(Error::Database(DatabaseError { phase: Phase::Commit, retryable: true, source: Box::new(error) }))
         }
@@ -231,6 +316,10 @@ fn shown<E>(error: &Error<E>) -> String {
         Error::Key(error) => error.to_string(),
         Error::Busy(error) => error.to_string(),
         Error::Configuration(error) => error.to_string(),
+        Error::PayloadMismatch(error) => error.to_string(),
+        Error::Token(error) => error.to_string(),
+        Error::Guard(error) => error.to_string(),
+        Error::LeaseLost(error) => error.to_string(),
         Error::Body(_) => "the body failed".to_owned(),
     }
 }
@@ -259,6 +348,32 @@ impl<C: Connection> Store<C> {
         };
         match body(unit.connection()).await {
             Ok(value) => unit.commit(value).await,
+            Err(error) => unit.roll_back(error).await,
+        }
+    }
+
+    /// As [`once`](Self::once), for a body that may decline.
+    ///
+    /// # Errors
+    /// As [`once`](Self::once).
+    ///
+    /// # Panics
+    /// Only when `body` does.
+    ///
+    /// # Cancel safety
+    /// The future may be dropped at any await; see [`Unit`].
+    pub async fn once_unless_declined<T, E>(
+        &self,
+        key: impl IntoKey,
+        body: impl AsyncFnOnce(&mut C) -> Result<Decision<T>, E>,
+    ) -> Result<Outcome<T>, Error<E>> {
+        let mut unit = match self.claim(key).await? {
+            Claim::First(unit) => unit,
+            Claim::Duplicate(seen) => return Ok(Outcome::Duplicate(seen)),
+        };
+        match body(unit.connection()).await {
+            Ok(Decision::Done(value)) => unit.commit(value).await,
+            Ok(Decision::Declined(decline)) => unit.decline(decline).await,
             Err(error) => unit.roll_back(error).await,
         }
     }

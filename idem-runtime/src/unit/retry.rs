@@ -1,6 +1,7 @@
 use super::{Claim, attempt::Backoff};
 use crate::{
     error::{ClaimError, Error},
+    guard::{Guard, Guarded},
     key::{IntoKey, Key, KeyError},
     outcome::Outcome,
     store::{Connection, Store},
@@ -40,8 +41,20 @@ impl Retry {
         store.claim_attempt(self.key.clone()?, self.left).await
     }
 
+    /// Claims for the next attempt with a guard, as [`Store::claim_guarded`].
+    ///
+    /// # Errors
+    /// As [`Store::claim_guarded`].
+    pub async fn claim_guarded<C: Connection>(
+        &self,
+        store: &Store<C>,
+        guard: Guard<C>,
+    ) -> Result<Guarded<C>, ClaimError> {
+        store.claim_with_guard(self.key.clone()?, guard, self.left).await
+    }
+
     /// Whether the unit is to be run again after it ended like this; waits for the pause if so.
-    pub async fn again<T, E>(&mut self, ended: &Result<Outcome<T>, Error<E>>) -> bool {
+    pub async fn again<T, R, E>(&mut self, ended: &Result<Outcome<T, R>, Error<E>>) -> bool {
         let curable = ended.as_ref().is_err_and(is_curable);
         if !curable || self.left == 0 {
             return false;

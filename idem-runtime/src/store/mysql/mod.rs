@@ -1,22 +1,31 @@
 //! MySQL and MariaDB.
 
+mod inspect;
+
 use super::{
     Connection, Settings,
-    backend::{Backend, Claimed, CloseError, Entry, Record, Trouble, depth, server_pool, start_rollback},
-    settings::TableName,
+    backend::{
+        Backend, Claimed, CloseError, Entry, Instant, Issue, IssuedToken, Kept, Record, Trouble, columns_of, depth,
+        server_pool, start_rollback,
+    },
+    schema::{Part, Table},
 };
 use crate::{
     error::{ConfigurationError, Ending},
-    key::Key,
+    key::{Fingerprint, Key, hex},
     unit::AttemptToken,
 };
 use sqlx::{
     AssertSqlSafe, Connection as _, Executor as _, MySqlConnection, Row as _,
-    mysql::{MySqlDatabaseError, MySqlPool, MySqlRow},
+    mysql::{MySqlArguments, MySqlDatabaseError, MySqlPool, MySqlRow},
 };
-use std::fmt::Write as _;
+use std::{borrow::Cow, fmt::Write as _};
 
-const MIGRATION: &str = include_str!("../../migrations/mysql/0001_idem_records.sql");
+const MIGRATION: &str = concat!(
+    include_str!("../../../migrations/mysql/0001_idem_records.sql"),
+    include_str!("../../../migrations/mysql/0002_idem_tokens.sql"),
+    include_str!("../../../migrations/mysql/0003_idem_leases.sql"),
+);
 
 /// The session's own settings, put back when the unit ends: the connection may be shared with other code.
 ///
@@ -38,6 +47,7 @@ impl Connection for MySqlConnection {}
 pub(crate) struct Statements {
     begin: String,
     table: String,
+    tokens: String,
     retention_us: u64,
 }
 
@@ -61,6 +71,7 @@ impl Backend for MySqlConnection {
                  {isolation}START TRANSACTION; "
             ),
             table: settings.table.quoted('`'),
+            tokens: Table::new(&settings.table, Part::Tokens).name.quoted('`'),
             retention_us: settings.retention.as_millis().saturating_mul(1000),
         }
     }
@@ -90,12 +101,99 @@ impl Backend for MySqlConnection {
         }
     }
 
+    async fn begin_unit(&mut self, statements: &Statements) -> Result<(), sqlx::Error> {
+        let begin = format!("{}SAVEPOINT idem_guard", statements.begin);
+        self.begin_with(AssertSqlSafe(begin)).await.map(std::mem::forget)
+    }
+
+    fn placeholder(_: usize) -> Cow<'static, str> {
+        "?".into()
+    }
+
+    async fn run_guard(&mut self, sql: &str, arguments: MySqlArguments) -> Result<u64, sqlx::Error> {
+        let guard = sqlx::query_with(AssertSqlSafe(sql.to_owned()), arguments);
+        guard.execute(self).await.map(|done| done.rows_affected())
+    }
+
+    async fn finds(&mut self, sql: &str, arguments: MySqlArguments) -> Result<bool, sqlx::Error> {
+        let query = sqlx::query_with(AssertSqlSafe(sql.to_owned()), arguments);
+        query.fetch_optional(self).await.map(|row| row.is_some())
+    }
+
+    async fn is_conflict_on(&mut self, error: &sqlx::Error, table: &str, index: &str) -> Result<bool, sqlx::Error> {
+        if number(error) != Some(DUPLICATE_ENTRY) {
+            return Ok(false);
+        }
+        // ".. for key 'index'" on MariaDB, ".. for key 'table.index'" on MySQL, at the very end: a value before it may
+        // hold anything.
+        let message = error.as_database_error().map(sqlx::error::DatabaseError::message).unwrap_or_default();
+        let key = message.trim_end_matches('\'').rsplit('\'').next().unwrap_or_default();
+        let name = key.rsplit('.').next().unwrap_or(key);
+        if name == index {
+            return Ok(true);
+        }
+        let (schema, table) = table.split_once('.').map_or((None, table), |(schema, table)| (Some(schema), table));
+        let columns: Vec<String> = sqlx::query_scalar(
+            "SELECT CAST(column_name AS CHAR) FROM information_schema.statistics \
+             WHERE table_schema = coalesce(?, database()) AND table_name = ? AND index_name = ? AND non_unique = 0 \
+               AND sub_part IS NULL ORDER BY 1",
+        )
+        .bind(schema)
+        .bind(table)
+        .bind(name)
+        .fetch_all(self)
+        .await?;
+        Ok(columns_of(&columns.join(",")) == columns_of(index))
+    }
+
+    async fn issue_token(&mut self, statements: &Statements, issue: &Issue<'_>) -> Result<(), sqlx::Error> {
+        let mut sql = format!(
+            "INSERT INTO {} (scope, action_key, issued_at, expires_at, keep_until) VALUES (",
+            statements.tokens
+        );
+        push_hex(&mut sql, issue.scope.as_bytes());
+        sql.push_str(", ");
+        push_hex(&mut sql, issue.key.as_bytes());
+        sql.push_str(", UTC_TIMESTAMP(6)");
+        for wait in [issue.valid_for, issue.keep_for] {
+            // Writing into a String cannot fail.
+            let _ = write!(sql, ", TIMESTAMPADD(MICROSECOND, {}, UTC_TIMESTAMP(6))", wait.as_micros());
+        }
+        sql.push(')');
+        self.execute(sqlx::raw_sql(AssertSqlSafe(sql))).await.map(|_| ())
+    }
+
+    async fn issued_tokens(&mut self, statements: &Statements, key: &str) -> Result<Vec<IssuedToken>, sqlx::Error> {
+        let mut sql = format!(
+            "SELECT scope, {}, {} FROM {} WHERE action_key = ",
+            millis("expires_at"),
+            millis("UTC_TIMESTAMP(6)"),
+            statements.tokens
+        );
+        push_hex(&mut sql, key.as_bytes());
+        let rows = self.fetch_all(sqlx::raw_sql(AssertSqlSafe(sql))).await?;
+        rows.iter()
+            .map(|row| {
+                Ok(IssuedToken {
+                    scope: String::from_utf8_lossy(row.try_get(0)?).into_owned(),
+                    expires_at: Instant(row.try_get(1)?),
+                    now: Instant(row.try_get(2)?),
+                })
+            })
+            .collect()
+    }
+
     async fn reset(&mut self, _: &Statements) -> Result<(), sqlx::Error> {
         self.execute(sqlx::raw_sql(ROLL_BACK)).await.map(|_| ())
     }
 
-    async fn close_unit(&mut self, _: &Statements) -> Result<(), CloseError> {
-        match self.execute(sqlx::raw_sql(CLOSE)).await {
+    async fn close_unit(&mut self, statements: &Statements, kept: Option<&Kept<'_>>) -> Result<(), CloseError> {
+        let close = match kept {
+            None => CLOSE.to_owned(),
+            // In the same trip, behind the seal.
+            Some(kept) => CLOSE.replacen("; ", &format!("; {}; ", keep_sql(statements, kept)), 1),
+        };
+        match self.execute(sqlx::raw_sql(AssertSqlSafe(close))).await {
             Ok(_) => {
                 // Brings sqlx's depth down. The server has nothing open and takes it in silence.
                 start_rollback(self);
@@ -166,8 +264,8 @@ impl Backend for MySqlConnection {
         settings.table.place_in(MIGRATION, '`')
     }
 
-    async fn inspect(&mut self, settings: &Settings) -> Result<Option<Vec<String>>, sqlx::Error> {
-        inspect(self, &settings.table).await
+    async fn inspect(&mut self, table: &Table) -> Result<Option<Vec<String>>, sqlx::Error> {
+        inspect::inspect(self, table).await
     }
 }
 
@@ -176,9 +274,10 @@ fn number(error: &sqlx::Error) -> Option<u16> {
 }
 
 fn begin_and_claim(statements: &Statements, entry: &Entry<'_>) -> String {
-    let Statements { begin, table, retention_us } = statements;
+    let Statements { begin, table, retention_us, .. } = statements;
     let mut sql = format!(
-        "{begin}INSERT INTO {table} (scope, action_key, delivery_id, attempt, message, claimed_at, keep_until) VALUES ("
+        "{begin}INSERT INTO {table} (scope, action_key, delivery_id, attempt, message, fingerprint, claimed_at, keep_until) \
+         VALUES ("
     );
     push_hex(&mut sql, entry.key.scope_name().as_bytes());
     sql.push_str(", ");
@@ -198,6 +297,11 @@ fn begin_and_claim(statements: &Statements, entry: &Entry<'_>) -> String {
         }
         None => sql.push_str(", NULL"),
     }
+    sql.push_str(", ");
+    match entry.key.fingerprint() {
+        Some(fingerprint) => push_hex(&mut sql, fingerprint.as_bytes()),
+        None => sql.push_str("NULL"),
+    }
     // Writing into a String cannot fail.
     let _ = write!(
         sql,
@@ -206,10 +310,22 @@ fn begin_and_claim(statements: &Statements, entry: &Entry<'_>) -> String {
     sql
 }
 
+fn keep_sql(statements: &Statements, kept: &Kept<'_>) -> String {
+    let mut sql = format!("UPDATE {} SET result = ", statements.table);
+    push_hex(&mut sql, kept.result);
+    sql.push_str(" WHERE scope = ");
+    push_hex(&mut sql, kept.key.scope_name().as_bytes());
+    sql.push_str(" AND action_key = ");
+    push_hex(&mut sql, kept.key.text().as_bytes());
+    sql
+}
+
 fn look_up_sql(statements: &Statements, key: &Key) -> String {
     let mut sql = format!(
-        "SELECT delivery_id, attempt, TIMESTAMPDIFF(MICROSECOND, TIMESTAMP('1970-01-01'), claimed_at) DIV 1000, \
-         keep_until < UTC_TIMESTAMP(6) FROM {} WHERE scope = ",
+        "SELECT delivery_id, attempt, {}, {}, {}, fingerprint, result FROM {} WHERE scope = ",
+        millis("claimed_at"),
+        millis("keep_until"),
+        millis("UTC_TIMESTAMP(6)"),
         statements.table
     );
     push_hex(&mut sql, key.scope_name().as_bytes());
@@ -218,13 +334,13 @@ fn look_up_sql(statements: &Statements, key: &Key) -> String {
     sql
 }
 
+/// An instant as milliseconds since the Unix epoch.
+fn millis(instant: &str) -> String {
+    format!("TIMESTAMPDIFF(MICROSECOND, TIMESTAMP('1970-01-01'), {instant}) DIV 1000")
+}
+
 fn push_hex(sql: &mut String, bytes: &[u8]) {
-    sql.push_str("X'");
-    for byte in bytes {
-        // Writing into a String cannot fail.
-        let _ = write!(sql, "{byte:02x}");
-    }
-    sql.push('\'');
+    sql.extend(["X'", &hex(bytes), "'"]);
 }
 
 async fn fetch_record(connection: &mut MySqlConnection, sql: String) -> Result<Option<Record>, sqlx::Error> {
@@ -236,96 +352,10 @@ fn record(row: &MySqlRow) -> Result<Record, sqlx::Error> {
     Ok(Record {
         delivery_id: row.try_get::<Option<Vec<u8>>, _>(0)?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
         attempt: AttemptToken::from_bytes(row.try_get(1)?),
-        claimed_at: row.try_get(2)?,
-        late: row.try_get::<i64, _>(3)? != 0,
+        claimed_at: Instant(row.try_get(2)?),
+        keep_until: Instant(row.try_get(3)?),
+        now: Instant(row.try_get(4)?),
+        fingerprint: row.try_get(5)?,
+        result: row.try_get(6)?,
     })
-}
-
-async fn inspect(connection: &mut MySqlConnection, table: &TableName) -> Result<Option<Vec<String>>, sqlx::Error> {
-    let quoted = table.quoted('`');
-    let engine = sqlx::query(
-        "SELECT CAST(engine AS CHAR), CAST(table_type AS CHAR) FROM information_schema.tables \
-         WHERE table_schema = coalesce(?, database()) AND table_name = ?",
-    )
-    .bind(table.schema())
-    .bind(table.name())
-    .fetch_optional(&mut *connection)
-    .await?;
-    let Some(engine) = engine else { return Ok(None) };
-    let mut faults = Vec::new();
-    let engine: Option<String> = engine.try_get(0)?;
-    if !engine.as_deref().is_some_and(|engine| engine.eq_ignore_ascii_case("InnoDB")) {
-        faults.push(format!(
-            "its engine is {}, which does not roll back; run: ALTER TABLE {quoted} ENGINE = InnoDB",
-            engine.as_deref().unwrap_or("none")
-        ));
-    }
-
-    let columns = sqlx::query(
-        "SELECT CAST(column_name AS CHAR), CAST(data_type AS CHAR), is_nullable = 'YES', \
-         CAST(coalesce(collation_name, '') AS CHAR), CAST(coalesce(character_octet_length, 0) AS SIGNED) \
-         FROM information_schema.columns WHERE table_schema = coalesce(?, database()) AND table_name = ?",
-    )
-    .bind(table.schema())
-    .bind(table.name())
-    .fetch_all(&mut *connection)
-    .await?;
-    for (name, types, least, key) in [
-        ("scope", &["varbinary", "varchar"][..], 255, true),
-        ("action_key", &["varbinary", "varchar"][..], 255, true),
-        ("delivery_id", &["varbinary", "varchar", "blob", "text"][..], 255, false),
-        ("attempt", &["varbinary", "binary", "blob"][..], 16, false),
-        ("fingerprint", &["varbinary", "blob"][..], 64, false),
-        ("message", &["mediumtext", "longtext"][..], 0, false),
-        ("result", &["mediumblob", "longblob"][..], 0, false),
-        ("claimed_at", &["datetime"][..], 0, false),
-        ("keep_until", &["datetime"][..], 0, false),
-    ] {
-        let mut found = None;
-        for row in &columns {
-            if row.try_get::<String, _>(0)?.eq_ignore_ascii_case(name) {
-                found = Some(row);
-            }
-        }
-        let Some(row) = found else {
-            faults.push(format!("it has no column `{name}`"));
-            continue;
-        };
-        let kind: String = row.try_get(1)?;
-        if !types.contains(&kind.as_str()) {
-            faults.push(format!("its column `{name}` is {kind}, and must be {}", types[0]));
-        } else if row.try_get::<i64, _>(4)? < least {
-            faults.push(format!("its column `{name}` is too short, and must hold {least} bytes"));
-        }
-        let repair = format!("run: ALTER TABLE {quoted} MODIFY {name} VARBINARY(255) NOT NULL");
-        if key && row.try_get::<i64, _>(2)? != 0 {
-            faults.push(format!("its column `{name}` may be null, and nulls never conflict; {repair}"));
-        }
-        // The only collations of text that compare byte for byte, trailing spaces included.
-        let collation: String = row.try_get(3)?;
-        if key && kind == "varchar" && !["utf8mb4_0900_bin", "utf8mb4_nopad_bin"].contains(&collation.as_str()) {
-            faults.push(format!(
-                "its column `{name}` has the collation {collation}, under which different keys are equal; {repair}"
-            ));
-        }
-    }
-
-    let unique: i64 = sqlx::query(
-        "SELECT CAST(count(*) AS SIGNED) FROM (SELECT index_name FROM information_schema.statistics \
-           WHERE table_schema = coalesce(?, database()) AND table_name = ? AND non_unique = 0 \
-           GROUP BY index_name \
-           HAVING count(*) = 2 AND sum(sub_part IS NOT NULL) = 0 \
-              AND sum(lower(column_name) IN ('scope', 'action_key')) = 2) AS fit",
-    )
-    .bind(table.schema())
-    .bind(table.name())
-    .fetch_one(&mut *connection)
-    .await?
-    .try_get(0)?;
-    if unique == 0 {
-        faults.push(format!(
-            "it has no unique index on exactly (scope, action_key); run: ALTER TABLE {quoted} ADD PRIMARY KEY (scope, action_key)"
-        ));
-    }
-    Ok(Some(faults))
 }

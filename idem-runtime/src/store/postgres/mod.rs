@@ -1,21 +1,31 @@
 //! PostgreSQL (12 or later, for COMMIT AND CHAIN).
 
+mod inspect;
+
 use super::{
     Connection, Settings,
-    backend::{Backend, Claimed, CloseError, Entry, Record, Trouble, depth, server_pool, start_rollback},
-    settings::TableName,
+    backend::{
+        Backend, Claimed, CloseError, Entry, Instant, Issue, IssuedToken, Kept, Record, Trouble, columns_of, depth,
+        server_pool, start_rollback,
+    },
+    schema::{Part, Table},
 };
 use crate::{
     error::{ConfigurationError, Ending},
-    key::Key,
+    key::{Fingerprint, Key, hex},
     unit::AttemptToken,
 };
 use sqlx::{
     AssertSqlSafe, Connection as _, Executor as _, PgConnection, Row as _, SqlSafeStr as _, SqlStr,
-    postgres::{PgPool, PgRow},
+    postgres::{PgArguments, PgPool, PgRow},
 };
+use std::borrow::Cow;
 
-const MIGRATION: &str = include_str!("../../migrations/postgres/0001_idem_records.sql");
+const MIGRATION: &str = concat!(
+    include_str!("../../../migrations/postgres/0001_idem_records.sql"),
+    include_str!("../../../migrations/postgres/0002_idem_tokens.sql"),
+    include_str!("../../../migrations/postgres/0003_idem_leases.sql"),
+);
 
 /// Seals and commits in one trip. AND CHAIN opens an empty transaction, which the ROLLBACK that sqlx queues then
 /// ends: sqlx's depth comes down without a trip of its own, and without "no transaction in progress" in the server's
@@ -28,6 +38,9 @@ pub(crate) struct Statements {
     begin: SqlStr,
     claim: SqlStr,
     look_up: SqlStr,
+    issue: SqlStr,
+    issued: SqlStr,
+    table: String,
     retention_ms: i64,
 }
 
@@ -43,27 +56,64 @@ impl Statements {
         // 0 would mean "wait for ever".
         let lock_wait = settings.lock_wait.as_millis().clamp(1, i32::MAX as u128);
         let begin = format!("BEGIN{level}; SET LOCAL lock_timeout = {lock_wait}; SAVEPOINT idem_guard");
-        let record = "delivery_id, attempt, (extract(epoch FROM claimed_at) * 1000)::bigint, \
-                      keep_until < clock_timestamp()";
+        let record = format!(
+            "delivery_id, attempt, {}, {}, {}, fingerprint, result",
+            millis("claimed_at"),
+            millis("keep_until"),
+            millis("clock_timestamp()")
+        );
         // One statement, so that a repeat costs one trip. Its second half sees only rows from before the statement:
         // when the claim waited for another transaction that then committed, it gives no row, and `look_up` reads it.
         let claim = format!(
             "WITH claim AS (\
-               INSERT INTO {table} (scope, action_key, delivery_id, attempt, message, claimed_at, keep_until) \
-               VALUES ($1, $2, $3, $4, $5, clock_timestamp(), clock_timestamp() + $6::bigint * interval '1 millisecond') \
+               INSERT INTO {table} (scope, action_key, delivery_id, attempt, message, fingerprint, claimed_at, keep_until) \
+               VALUES ($1, $2, $3, $4, $5, $7, clock_timestamp(), clock_timestamp() + $6::bigint * interval '1 millisecond') \
                ON CONFLICT (scope, action_key) DO NOTHING RETURNING attempt) \
-             SELECT true, NULL::text, attempt, NULL::bigint, NULL::boolean FROM claim \
+             SELECT true, NULL::text, attempt, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bytea, NULL::bytea FROM claim \
              UNION ALL \
              SELECT false, {record} FROM {table} \
              WHERE scope = $1 AND action_key = $2 AND NOT EXISTS (SELECT FROM claim)"
         );
         let look_up = format!("SELECT false, {record} FROM {table} WHERE scope = $1 AND action_key = $2");
+        let tokens = Table::new(&settings.table, Part::Tokens).name.quoted('"');
+        let issue = format!(
+            "INSERT INTO {tokens} (scope, action_key, issued_at, expires_at, keep_until) VALUES \
+             ($1, $2, clock_timestamp(), clock_timestamp() + $3::bigint * interval '1 millisecond', \
+              clock_timestamp() + $4::bigint * interval '1 millisecond')"
+        );
+        let issued = format!(
+            "SELECT scope, {}, {} FROM {tokens} WHERE action_key = $1",
+            millis("expires_at"),
+            millis("clock_timestamp()")
+        );
         Self {
             begin: AssertSqlSafe(begin).into_sql_str(),
             claim: AssertSqlSafe(claim).into_sql_str(),
             look_up: AssertSqlSafe(look_up).into_sql_str(),
+            issue: AssertSqlSafe(issue).into_sql_str(),
+            issued: AssertSqlSafe(issued).into_sql_str(),
+            table,
             retention_ms: i64::try_from(settings.retention.as_millis()).unwrap_or(i64::MAX),
         }
+    }
+}
+
+/// An instant as milliseconds since the Unix epoch.
+fn millis(instant: &str) -> String {
+    format!("(extract(epoch FROM {instant}) * 1000)::bigint")
+}
+
+impl Statements {
+    fn keep_and_close(&self, kept: &Kept<'_>) -> String {
+        let text = |text: &str| format!("convert_from('\\x{}', 'UTF8')", hex(text.as_bytes()));
+        format!(
+            "RELEASE SAVEPOINT idem_guard; UPDATE {} SET result = '\\x{}' WHERE scope = {} AND action_key = {}; \
+             COMMIT AND CHAIN",
+            self.table,
+            hex(kept.result),
+            text(kept.key.scope_name()),
+            text(kept.key.text()),
+        )
     }
 }
 
@@ -96,6 +146,7 @@ impl Backend for PgConnection {
             .bind(entry.attempt.as_bytes())
             .bind(entry.key.message())
             .bind(statements.retention_ms)
+            .bind(entry.key.fingerprint().map(Fingerprint::as_bytes))
             .fetch_optional(&mut *self)
             .await?;
         let record = match row {
@@ -108,12 +159,82 @@ impl Backend for PgConnection {
         Ok(record.map_or(Claimed::Gone, Claimed::Repeat))
     }
 
+    async fn begin_unit(&mut self, statements: &Statements) -> Result<(), sqlx::Error> {
+        self.begin_with(statements.begin.clone()).await.map(std::mem::forget)
+    }
+
+    fn placeholder(number: usize) -> Cow<'static, str> {
+        format!("${number}").into()
+    }
+
+    async fn run_guard(&mut self, sql: &str, arguments: PgArguments) -> Result<u64, sqlx::Error> {
+        let guard = sqlx::query_with(AssertSqlSafe(sql.to_owned()), arguments);
+        guard.execute(self).await.map(|done| done.rows_affected())
+    }
+
+    async fn finds(&mut self, sql: &str, arguments: PgArguments) -> Result<bool, sqlx::Error> {
+        let query = sqlx::query_with(AssertSqlSafe(sql.to_owned()), arguments);
+        query.fetch_optional(self).await.map(|row| row.is_some())
+    }
+
+    async fn is_conflict_on(&mut self, error: &sqlx::Error, _: &str, index: &str) -> Result<bool, sqlx::Error> {
+        let Some(error) = error.as_database_error().filter(|error| error.is_unique_violation()) else {
+            return Ok(false);
+        };
+        let (Some(table), Some(name)) = (error.table(), error.constraint()) else { return Ok(false) };
+        if name == index {
+            return Ok(true);
+        }
+        // Named by its columns. The error's own table has no schema, so every index of that name is looked at.
+        let columns: Vec<Vec<String>> = sqlx::query_scalar(
+            "SELECT array_agg(a.attname::text ORDER BY a.attname) FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid \
+             JOIN pg_class t ON t.oid = i.indrelid JOIN pg_attribute a ON a.attrelid = t.oid \
+               AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1]) \
+             WHERE c.relname = $1 AND t.relname = $2 AND i.indisunique AND i.indexprs IS NULL GROUP BY c.oid",
+        )
+        .bind(name)
+        .bind(table)
+        .fetch_all(self)
+        .await?;
+        let wanted = columns_of(index);
+        Ok(columns.into_iter().any(|columns| columns == wanted))
+    }
+
+    async fn issue_token(&mut self, statements: &Statements, issue: &Issue<'_>) -> Result<(), sqlx::Error> {
+        sqlx::query(statements.issue.clone())
+            .bind(issue.scope)
+            .bind(issue.key)
+            .bind(i64::try_from(issue.valid_for.as_millis()).unwrap_or(i64::MAX))
+            .bind(i64::try_from(issue.keep_for.as_millis()).unwrap_or(i64::MAX))
+            .execute(self)
+            .await
+            .map(|_| ())
+    }
+
+    async fn issued_tokens(&mut self, statements: &Statements, key: &str) -> Result<Vec<IssuedToken>, sqlx::Error> {
+        let rows = sqlx::query(statements.issued.clone()).bind(key).fetch_all(self).await?;
+        rows.iter()
+            .map(|row| {
+                Ok(IssuedToken {
+                    scope: row.try_get(0)?,
+                    expires_at: Instant(row.try_get(1)?),
+                    now: Instant(row.try_get(2)?),
+                })
+            })
+            .collect()
+    }
+
     async fn reset(&mut self, _: &Statements) -> Result<(), sqlx::Error> {
         roll_back_all(self).await
     }
 
-    async fn close_unit(&mut self, _: &Statements) -> Result<(), CloseError> {
-        match self.execute(sqlx::raw_sql(CLOSE)).await {
+    async fn close_unit(&mut self, statements: &Statements, kept: Option<&Kept<'_>>) -> Result<(), CloseError> {
+        // The result goes in the same trip, as text: hexadecimal literals, in which nothing can be taken for SQL.
+        let close = match kept {
+            None => CLOSE.into_sql_str(),
+            Some(kept) => AssertSqlSafe(statements.keep_and_close(kept)).into_sql_str(),
+        };
+        match self.execute(sqlx::raw_sql(close)).await {
             Ok(_) => {
                 start_rollback(self);
                 Ok(())
@@ -187,8 +308,8 @@ impl Backend for PgConnection {
         settings.table.place_in(MIGRATION, '"')
     }
 
-    async fn inspect(&mut self, settings: &Settings) -> Result<Option<Vec<String>>, sqlx::Error> {
-        inspect(self, &settings.table).await
+    async fn inspect(&mut self, table: &Table) -> Result<Option<Vec<String>>, sqlx::Error> {
+        inspect::inspect(self, table).await
     }
 }
 
@@ -200,8 +321,11 @@ fn record(row: &PgRow) -> Result<Record, sqlx::Error> {
     Ok(Record {
         delivery_id: row.try_get(1)?,
         attempt: AttemptToken::from_bytes(row.try_get(2)?),
-        claimed_at: row.try_get(3)?,
-        late: row.try_get(4)?,
+        claimed_at: Instant(row.try_get(3)?),
+        keep_until: Instant(row.try_get(4)?),
+        now: Instant(row.try_get(5)?),
+        fingerprint: row.try_get(6)?,
+        result: row.try_get(7)?,
     })
 }
 
@@ -226,93 +350,4 @@ async fn roll_back_all(connection: &mut PgConnection) -> Result<(), sqlx::Error>
     }
     start_rollback(connection);
     connection.ping().await
-}
-
-async fn inspect(connection: &mut PgConnection, table: &TableName) -> Result<Option<Vec<String>>, sqlx::Error> {
-    let found = sqlx::query(
-        "SELECT c.oid::bigint, c.relpersistence = 'p', c.relkind::text FROM pg_class c \
-         WHERE c.oid = to_regclass($1)",
-    )
-    .bind(table.quoted('"'))
-    .fetch_optional(&mut *connection)
-    .await?;
-    let Some(found) = found else { return Ok(None) };
-    let oid: i64 = found.try_get(0)?;
-    let mut faults = Vec::new();
-    if found.try_get::<String, _>(2)? != "r" {
-        faults.push("it is not an ordinary table".to_owned());
-    }
-    if !found.try_get::<bool, _>(1)? {
-        faults.push(format!(
-            "it is unlogged or temporary, so its records do not survive a crash; run: ALTER TABLE {} SET LOGGED",
-            table.quoted('"')
-        ));
-    }
-
-    let columns = sqlx::query(
-        "SELECT a.attname::text, t.typname::text, a.attnotnull, coalesce(co.collisdeterministic, true) \
-         FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid LEFT JOIN pg_collation co ON co.oid = a.attcollation \
-         WHERE a.attrelid = $1::oid AND a.attnum > 0 AND NOT a.attisdropped",
-    )
-    .bind(oid)
-    .fetch_all(&mut *connection)
-    .await?;
-    for (name, types, key) in [
-        ("scope", &["text", "varchar"][..], true),
-        ("action_key", &["text", "varchar"][..], true),
-        ("delivery_id", &["text", "varchar"][..], false),
-        ("attempt", &["bytea"][..], false),
-        ("fingerprint", &["bytea"][..], false),
-        ("message", &["text", "varchar"][..], false),
-        ("result", &["bytea"][..], false),
-        ("claimed_at", &["timestamptz"][..], false),
-        ("keep_until", &["timestamptz"][..], false),
-    ] {
-        let mut found = None;
-        for row in &columns {
-            if row.try_get::<&str, _>(0)? == name {
-                found = Some(row);
-            }
-        }
-        let Some(row) = found else {
-            faults.push(format!("it has no column `{name}`"));
-            continue;
-        };
-        let kind: &str = row.try_get(1)?;
-        if !types.contains(&kind) {
-            faults.push(format!("its column `{name}` is {kind}, and must be {}", types[0]));
-        }
-        if key && !row.try_get::<bool, _>(2)? {
-            faults.push(format!("its column `{name}` may be null, and nulls never conflict; make it NOT NULL"));
-        }
-        if key && !row.try_get::<bool, _>(3)? {
-            faults.push(format!(
-                "its column `{name}` has a collation under which different keys are equal; \
-                 run: ALTER TABLE {} ALTER COLUMN {name} TYPE text COLLATE \"C\"",
-                table.quoted('"')
-            ));
-        }
-    }
-
-    // A partial, deferred, half-built or wider index would let a second claim pass, or not serve ON CONFLICT.
-    let unique: bool = sqlx::query(
-        "SELECT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = $1::oid AND i.indisunique AND i.indisvalid \
-           AND i.indimmediate AND i.indpred IS NULL AND i.indexprs IS NULL AND i.indnkeyatts = 2 \
-           AND NOT EXISTS (SELECT FROM unnest(i.indcollation::oid[]) c JOIN pg_collation co ON co.oid = c \
-                           WHERE NOT co.collisdeterministic) \
-           AND (SELECT array_agg(a.attname::text ORDER BY a.attname) \
-                FROM unnest((i.indkey::int2[])[0:1]) k JOIN pg_attribute a \
-                  ON a.attrelid = i.indrelid AND a.attnum = k) = ARRAY['action_key', 'scope'])",
-    )
-    .bind(oid)
-    .fetch_one(&mut *connection)
-    .await?
-    .try_get(0)?;
-    if !unique {
-        faults.push(format!(
-            "it has no unique index on exactly (scope, action_key); run: ALTER TABLE {} ADD PRIMARY KEY (scope, action_key)",
-            table.quoted('"')
-        ));
-    }
-    Ok(Some(faults))
 }

@@ -3,24 +3,33 @@
 //! There are no trips to save here, so each step is a statement of its own. One unit writes at a time: waiting for the
 //! turn in the store is fair, while SQLite's own busy handler polls and lets some wait for seconds.
 
+mod inspect;
+
 use super::{
     Connection, Settings,
-    backend::{Backend, Claimed, CloseError, Entry, Record, Trouble, commit, depth, start_rollback},
-    settings::TableName,
+    backend::{
+        Backend, Claimed, CloseError, Entry, Instant, Issue, IssuedToken, Kept, Record, Trouble, columns_of, commit,
+        depth, start_rollback,
+    },
+    schema::{Part, Table},
 };
 use crate::{
     error::{ConfigurationError, Ending},
-    key::Key,
+    key::{Fingerprint, Key},
     unit::AttemptToken,
 };
 use sqlx::{
     AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _, Row as _, SqlSafeStr as _, SqlStr,
     SqliteConnection,
-    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteRow},
+    sqlite::{SqliteArguments, SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteRow},
 };
-use std::{str::FromStr as _, sync::Mutex, time::Duration};
+use std::{borrow::Cow, str::FromStr as _, sync::Mutex, time::Duration};
 
-const MIGRATION: &str = include_str!("../../migrations/sqlite/0001_idem_records.sql");
+const MIGRATION: &str = concat!(
+    include_str!("../../../migrations/sqlite/0001_idem_records.sql"),
+    include_str!("../../../migrations/sqlite/0002_idem_tokens.sql"),
+    include_str!("../../../migrations/sqlite/0003_idem_leases.sql"),
+);
 
 /// What the file name of a database in memory looks like once sqlx has parsed `sqlite::memory:`.
 const SHARED_MEMORY: &str = "file:sqlx-in-memory-";
@@ -30,7 +39,21 @@ impl Connection for SqliteConnection {}
 pub(crate) struct Statements {
     claim: SqlStr,
     look_up: SqlStr,
+    keep: SqlStr,
+    issue: SqlStr,
+    issued: SqlStr,
     retention: String,
+}
+
+/// An instant as milliseconds since the Unix epoch.
+fn millis(instant: &str) -> String {
+    format!("CAST(round((julianday({instant}) - 2440587.5) * 86400000) AS INTEGER)")
+}
+
+/// A duration as a modifier of SQLite's date functions.
+fn after(duration: Duration) -> String {
+    let millis = duration.as_millis();
+    format!("+{}.{:03} seconds", millis / 1000, millis % 1000)
 }
 
 impl Backend for SqliteConnection {
@@ -44,19 +67,33 @@ impl Backend for SqliteConnection {
     fn statements(settings: &Settings) -> Statements {
         let table = settings.table.quoted('"');
         let claim = format!(
-            "INSERT INTO {table} (scope, action_key, delivery_id, attempt, message, claimed_at, keep_until) \
-             VALUES (?1, ?2, ?3, ?4, ?5, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?6)) \
+            "INSERT INTO {table} (scope, action_key, delivery_id, attempt, message, fingerprint, claimed_at, keep_until) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?7, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?6)) \
              ON CONFLICT (scope, action_key) DO NOTHING"
         );
         let look_up = format!(
-            "SELECT delivery_id, attempt, CAST(round((julianday(claimed_at) - 2440587.5) * 86400000) AS INTEGER), \
-             keep_until < strftime('%Y-%m-%dT%H:%M:%fZ', 'now') FROM {table} WHERE scope = ?1 AND action_key = ?2"
+            "SELECT delivery_id, attempt, {}, {}, {}, fingerprint, result FROM {table} \
+             WHERE scope = ?1 AND action_key = ?2",
+            millis("claimed_at"),
+            millis("keep_until"),
+            millis("'now'")
         );
-        let retention_ms = settings.retention.as_millis();
+        let keep = format!("UPDATE {table} SET result = ?3 WHERE scope = ?1 AND action_key = ?2");
+        let tokens = Table::new(&settings.table, Part::Tokens).name.quoted('"');
+        let issue = format!(
+            "INSERT INTO {tokens} (scope, action_key, issued_at, expires_at, keep_until) VALUES (?1, ?2, \
+             strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?3), \
+             strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?4))"
+        );
+        let issued =
+            format!("SELECT scope, {}, {} FROM {tokens} WHERE action_key = ?1", millis("expires_at"), millis("'now'"));
         Statements {
             claim: AssertSqlSafe(claim).into_sql_str(),
             look_up: AssertSqlSafe(look_up).into_sql_str(),
-            retention: format!("+{}.{:03} seconds", retention_ms / 1000, retention_ms % 1000),
+            keep: AssertSqlSafe(keep).into_sql_str(),
+            issue: AssertSqlSafe(issue).into_sql_str(),
+            issued: AssertSqlSafe(issued).into_sql_str(),
+            retention: after(settings.retention.as_duration()),
         }
     }
 
@@ -102,6 +139,7 @@ impl Backend for SqliteConnection {
             .bind(entry.attempt.as_bytes())
             .bind(entry.key.message())
             .bind(&*statements.retention)
+            .bind(entry.key.fingerprint().map(Fingerprint::as_bytes))
             .execute(&mut *self)
             .await?
             .rows_affected();
@@ -114,6 +152,75 @@ impl Backend for SqliteConnection {
         Ok(record.map_or(Claimed::Gone, Claimed::Repeat))
     }
 
+    async fn begin_unit(&mut self, _: &Statements) -> Result<(), sqlx::Error> {
+        self.begin_with("BEGIN IMMEDIATE; SAVEPOINT idem_guard").await.map(std::mem::forget)
+    }
+
+    fn placeholder(_: usize) -> Cow<'static, str> {
+        "?".into()
+    }
+
+    async fn run_guard(&mut self, sql: &str, arguments: SqliteArguments) -> Result<u64, sqlx::Error> {
+        let guard = sqlx::query_with(AssertSqlSafe(sql.to_owned()), arguments);
+        guard.execute(self).await.map(|done| done.rows_affected())
+    }
+
+    async fn finds(&mut self, sql: &str, arguments: SqliteArguments) -> Result<bool, sqlx::Error> {
+        let query = sqlx::query_with(AssertSqlSafe(sql.to_owned()), arguments);
+        query.fetch_optional(self).await.map(|row| row.is_some())
+    }
+
+    async fn is_conflict_on(&mut self, error: &sqlx::Error, table: &str, index: &str) -> Result<bool, sqlx::Error> {
+        // SQLITE_CONSTRAINT_UNIQUE and _PRIMARYKEY: "UNIQUE constraint failed: flow.account, flow.biz_no", or for an
+        // index on expressions its name: "UNIQUE constraint failed: index 'name'".
+        if !matches!(extended_code(error), Some(2067 | 1555)) {
+            return Ok(false);
+        }
+        let message = error.as_database_error().map(sqlx::error::DatabaseError::message).unwrap_or_default();
+        let failed = message.strip_prefix("UNIQUE constraint failed: ").unwrap_or_default();
+        if failed == format!("index '{index}'") {
+            return Ok(true);
+        }
+        let table = table.rsplit('.').next().unwrap_or(table);
+        let prefix = format!("{}.", table.to_lowercase());
+        let lower = failed.to_lowercase();
+        let Some(failed) = lower.split(", ").map(|column| column.strip_prefix(&prefix)).collect::<Option<Vec<_>>>()
+        else {
+            return Ok(false);
+        };
+        let failed = columns_of(&failed.join(","));
+        if failed == columns_of(&index.to_lowercase()) {
+            return Ok(true);
+        }
+        let named: Vec<String> =
+            sqlx::query_scalar("SELECT lower(name) FROM pragma_index_info(?)").bind(index).fetch_all(self).await?;
+        Ok(!named.is_empty() && failed == columns_of(&named.join(",")))
+    }
+
+    async fn issue_token(&mut self, statements: &Statements, issue: &Issue<'_>) -> Result<(), sqlx::Error> {
+        sqlx::query(statements.issue.clone())
+            .bind(issue.scope)
+            .bind(issue.key)
+            .bind(after(issue.valid_for))
+            .bind(after(issue.keep_for))
+            .execute(self)
+            .await
+            .map(|_| ())
+    }
+
+    async fn issued_tokens(&mut self, statements: &Statements, key: &str) -> Result<Vec<IssuedToken>, sqlx::Error> {
+        let rows = sqlx::query(statements.issued.clone()).bind(key).fetch_all(self).await?;
+        rows.iter()
+            .map(|row| {
+                Ok(IssuedToken {
+                    scope: row.try_get(0)?,
+                    expires_at: Instant(row.try_get(1)?),
+                    now: Instant(row.try_get(2)?),
+                })
+            })
+            .collect()
+    }
+
     async fn reset(&mut self, _: &Statements) -> Result<(), sqlx::Error> {
         if depth(self) > 0 {
             start_rollback(self);
@@ -122,13 +229,28 @@ impl Backend for SqliteConnection {
         Ok(())
     }
 
-    async fn close_unit(&mut self, _: &Statements) -> Result<(), CloseError> {
+    async fn close_unit(&mut self, statements: &Statements, kept: Option<&Kept<'_>>) -> Result<(), CloseError> {
         match self.execute("RELEASE SAVEPOINT idem_guard").await {
             Ok(_) => {}
             Err(error @ sqlx::Error::Database(_)) if is_plain_error(&error) => {
                 return Err(CloseError::Unsealed(Ending::Ended));
             }
             Err(error) => return Err(CloseError::Unknown(error)),
+        }
+        if let Some(kept) = kept {
+            sqlx::query(statements.keep.clone())
+                .bind(kept.key.scope_name())
+                .bind(kept.key.text())
+                .bind(kept.result)
+                .execute(&mut *self)
+                .await
+                .map_err(|error| {
+                    if matches!(error, sqlx::Error::Database(_)) {
+                        CloseError::RolledBack(error)
+                    } else {
+                        CloseError::Unknown(error)
+                    }
+                })?;
         }
         // The depth is counted by sqlx's worker, which may be behind with what the body did; it has answered now. What it
         // still counts are nested transactions that the body leaked. They stood inside the guard and went with it, so
@@ -197,20 +319,17 @@ impl Backend for SqliteConnection {
     fn migration_sql(settings: &Settings) -> String {
         let sql = settings.table.place_in(MIGRATION, '"');
         // SQLite wants the schema at the index's name, and not at the table's.
-        match settings.table.schema() {
-            Some(schema) => {
-                let (index, table) = (format!("{}_keep_until", settings.table.name()), settings.table.quoted('"'));
-                sql.replace(
-                    &format!("{index} ON {table}"),
-                    &format!("\"{schema}\".{index} ON \"{}\"", settings.table.name()),
-                )
-            }
-            None => sql,
-        }
+        let Some(schema) = settings.table.schema() else { return sql };
+        Part::ALL.iter().fold(sql, |sql, part| {
+            let table = Table::new(&settings.table, *part);
+            let index = format!("{}_keep_until ON ", table.name.name());
+            let placed = format!("\"{schema}\".{index}\"{}\"", table.name.name());
+            sql.replace(&format!("{index}{}", table.name.quoted('"')), &placed)
+        })
     }
 
-    async fn inspect(&mut self, settings: &Settings) -> Result<Option<Vec<String>>, sqlx::Error> {
-        inspect(self, &settings.table).await
+    async fn inspect(&mut self, table: &Table) -> Result<Option<Vec<String>>, sqlx::Error> {
+        inspect::inspect(self, table).await
     }
 }
 
@@ -245,92 +364,10 @@ fn record(row: &SqliteRow) -> Result<Record, sqlx::Error> {
     Ok(Record {
         delivery_id: row.try_get(0)?,
         attempt: AttemptToken::from_bytes(row.try_get(1)?),
-        claimed_at: row.try_get(2)?,
-        late: row.try_get(3)?,
+        claimed_at: Instant(row.try_get(2)?),
+        keep_until: Instant(row.try_get(3)?),
+        now: Instant(row.try_get(4)?),
+        fingerprint: row.try_get(5)?,
+        result: row.try_get(6)?,
     })
-}
-
-async fn inspect(connection: &mut SqliteConnection, table: &TableName) -> Result<Option<Vec<String>>, sqlx::Error> {
-    let quoted = table.quoted('"');
-    let schema = table.schema().unwrap_or("main");
-    let columns = sqlx::query("SELECT name, type, \"notnull\", pk FROM pragma_table_xinfo(?1, ?2)")
-        .bind(table.name())
-        .bind(schema)
-        .fetch_all(&mut *connection)
-        .await?;
-    if columns.is_empty() {
-        return Ok(None);
-    }
-    let mut faults = Vec::new();
-    for (name, kind, key) in [
-        ("scope", "TEXT", true),
-        ("action_key", "TEXT", true),
-        ("delivery_id", "TEXT", false),
-        ("attempt", "BLOB", false),
-        ("fingerprint", "BLOB", false),
-        ("message", "TEXT", false),
-        ("result", "BLOB", false),
-        ("claimed_at", "TEXT", false),
-        ("keep_until", "TEXT", false),
-    ] {
-        let mut found = None;
-        for row in &columns {
-            if row.try_get::<String, _>(0)?.eq_ignore_ascii_case(name) {
-                found = Some(row);
-            }
-        }
-        let Some(row) = found else {
-            faults.push(format!("it has no column `{name}`"));
-            continue;
-        };
-        let found: String = row.try_get(1)?;
-        // With another affinity '007' and '7' are one number.
-        if !found.eq_ignore_ascii_case(kind) {
-            faults.push(format!("its column `{name}` is {found:?}, and must be {kind}"));
-        }
-        if key && row.try_get::<i64, _>(2)? == 0 {
-            faults.push(format!("its column `{name}` may be null, and nulls never conflict; make it NOT NULL"));
-        }
-    }
-
-    let indexes = sqlx::query("SELECT name FROM pragma_index_list(?1, ?2) WHERE \"unique\" = 1 AND partial = 0")
-        .bind(table.name())
-        .bind(schema)
-        .fetch_all(&mut *connection)
-        .await?;
-    let mut unique = false;
-    let mut loose = false;
-    for index in indexes {
-        let columns = sqlx::query(
-            "SELECT coalesce(lower(name), ''), coll FROM pragma_index_xinfo(?1, ?2) WHERE key = 1 ORDER BY 1",
-        )
-        .bind(index.try_get::<String, _>(0)?)
-        .bind(schema)
-        .fetch_all(&mut *connection)
-        .await?;
-        let mut names = Vec::new();
-        let mut exact = true;
-        for column in &columns {
-            names.push(column.try_get::<String, _>(0)?);
-            exact &= column.try_get::<String, _>(1)?.eq_ignore_ascii_case("BINARY");
-        }
-        if names == ["action_key", "scope"] {
-            unique |= exact;
-            loose |= !exact;
-        }
-    }
-    let repair = format!(
-        "run: CREATE UNIQUE INDEX {}_action ON {quoted} (scope COLLATE BINARY, action_key COLLATE BINARY)",
-        table.name()
-    );
-    if loose {
-        faults.push(
-            "its unique index on (scope, action_key) has a collation under which different keys are equal; \
-             make the table again with COLLATE BINARY"
-                .to_owned(),
-        );
-    } else if !unique {
-        faults.push(format!("it has no unique index on exactly (scope, action_key); {repair}"));
-    }
-    Ok(Some(faults))
 }

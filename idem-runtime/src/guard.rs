@@ -1,0 +1,325 @@
+//! Guards: a statement of the business's own tables as the claim.
+
+use crate::{
+    error::GuardError,
+    key::{IntoKey, Key, KeyError},
+    outcome::{Ignored, Why},
+    store::{Connection, Held, Store, Trouble},
+};
+use sqlx::{Arguments as _, Database, Encode, Type};
+use std::{borrow::Cow, fmt};
+
+/// A statement that changes exactly one row the first time a business action arrives, and none ever after.
+///
+/// `#[idempotent(guard = "..")]` writes it, and refuses at compile time what would match again on a repeat; a guard made
+/// by hand has no such reviewer. Values stand as `{}` in the SQL and are bound in their order.
+///
+/// * An UPDATE from one state into another is a state machine; one that pins a version and raises it is an optimistic
+///   lock. When no row matches, the outcome is [`Outcome::Ignored`](crate::Outcome::Ignored).
+/// * An INSERT claims through the business table's own unique index. Its conflict, on the index named by
+///   [`unique`](Self::unique) or by `ON CONFLICT (..) DO NOTHING`, is [`Outcome::Duplicate`](crate::Outcome::Duplicate);
+///   every other error is an error.
+/// * A DELETE takes a row that is there once.
+///
+/// ```
+/// # #[cfg(feature = "sqlite")]
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use idem_runtime::{Guard, Guarded, SqliteStore};
+///
+/// let store = SqliteStore::connect("sqlite::memory:").await?;
+/// store.migrate().await?;
+/// # sqlx::raw_sql("CREATE TABLE orders (order_no TEXT PRIMARY KEY, status TEXT); INSERT INTO orders VALUES ('A1', 'NEW')")
+/// #     .execute(store.pool()).await?;
+/// let pay = |order_no: &str| {
+///     Guard::change("UPDATE orders SET status = 'PAID' WHERE order_no = {} AND status = 'NEW'").bind(order_no.to_owned())
+/// };
+/// let Guarded::First(unit) = store.guard("order.pay", pay("A1")).await? else { panic!("it is new") };
+/// unit.commit::<_, sqlx::Error>(()).await?;
+/// assert!(matches!(store.guard("order.pay", pay("A1")).await?, Guarded::Ignored(_)));
+/// # Ok(())
+/// # }
+/// # #[cfg(not(feature = "sqlite"))]
+/// # fn main() {}
+/// ```
+#[must_use = "a guard does nothing until a unit is claimed with it"]
+pub struct Guard<C: Connection> {
+    statement: Statement<C>,
+    kind: Kind,
+    exists: Option<Statement<C>>,
+    delivery: Option<String>,
+    failed: Option<(usize, Box<dyn std::error::Error + Send + Sync>)>,
+}
+
+/// What it means when no row changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Kind {
+    /// UPDATE, DELETE: not called for.
+    Change,
+    /// INSERT: done before. The index is given by name or by its columns; `None`: the statement says it itself.
+    Insert { unique: Option<Cow<'static, str>> },
+}
+
+struct Statement<C: Connection> {
+    sql: Cow<'static, str>,
+    arguments: <C::Database as Database>::Arguments,
+}
+
+impl<C: Connection> Statement<C> {
+    fn new(sql: impl Into<Cow<'static, str>>) -> Self {
+        Self { sql: sql.into(), arguments: Default::default() }
+    }
+}
+
+impl<C: Connection> fmt::Debug for Guard<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard").field("sql", &self.statement.sql).field("kind", &self.kind).finish_non_exhaustive()
+    }
+}
+
+/// A value that a guard can bind on this connection: whatever sqlx can encode for its database.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be bound in a guard on `{C}`",
+    label = "sqlx cannot encode it for this database",
+    note = "bind text, integers, booleans, or a type with `sqlx::Encode` and `sqlx::Type` for the database"
+)]
+pub trait Bind<C: Connection> {
+    #[doc(hidden)]
+    fn add_to(self, arguments: &mut <C::Database as Database>::Arguments) -> Result<(), sqlx::error::BoxDynError>;
+}
+
+impl<'t, C: Connection, T: Encode<'t, C::Database> + Type<C::Database>> Bind<C> for T {
+    fn add_to(self, arguments: &mut <C::Database as Database>::Arguments) -> Result<(), sqlx::error::BoxDynError> {
+        arguments.add(self)
+    }
+}
+
+impl<C: Connection> Guard<C> {
+    fn new(sql: impl Into<Cow<'static, str>>, kind: Kind) -> Self {
+        Self { statement: Statement::new(sql), kind, exists: None, delivery: None, failed: None }
+    }
+
+    /// An UPDATE or DELETE. No row: [`Outcome::Ignored`](crate::Outcome::Ignored).
+    pub fn change(sql: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(sql, Kind::Change)
+    }
+
+    /// An INSERT whose conflict means that the action is done. Say on which index with [`unique`](Self::unique), or in
+    /// the statement with `ON CONFLICT (..) DO NOTHING` (not on MySQL).
+    pub fn insert(sql: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(sql, Kind::Insert { unique: None })
+    }
+
+    /// The unique index whose conflict means that the action is done: its name, or its columns with commas between. A
+    /// conflict on any other index stays an error.
+    pub fn unique(mut self, index: impl Into<Cow<'static, str>>) -> Self {
+        self.kind = Kind::Insert { unique: Some(index.into()) };
+        self
+    }
+
+    /// A query that finds the row which the guard would change, whatever state it is in. With it, a guard that matched
+    /// nothing can say whether the row was in another state or was not there: [`Why`]. Its values are bound by
+    /// [`bind_exists`](Self::bind_exists).
+    pub fn exists(mut self, sql: impl Into<Cow<'static, str>>) -> Self {
+        self.exists = Some(Statement::new(sql));
+        self
+    }
+
+    /// Binds the next value of the guard.
+    pub fn bind(mut self, value: impl Bind<C>) -> Self {
+        let bound = value.add_to(&mut self.statement.arguments);
+        self.note(bound);
+        self
+    }
+
+    /// Binds the next value of the [`exists`](Self::exists) query.
+    pub fn bind_exists(mut self, value: impl Bind<C>) -> Self {
+        if let Some(exists) = &mut self.exists {
+            let bound = value.add_to(&mut exists.arguments);
+            self.note(bound);
+        }
+        self
+    }
+
+    /// Says which delivery this is, for the log.
+    pub fn delivery(mut self, id: &(impl fmt::Display + ?Sized)) -> Self {
+        self.delivery = Some(id.to_string());
+        self
+    }
+
+    fn note(&mut self, bound: Result<(), sqlx::error::BoxDynError>) {
+        if let Err(error) = bound
+            && self.failed.is_none()
+        {
+            self.failed = Some((self.statement.arguments.len() + 1, error));
+        }
+    }
+
+    pub(crate) fn take_delivery(&mut self) -> Option<String> {
+        self.delivery.take()
+    }
+
+    /// What could not be bound.
+    pub(crate) fn check(&mut self) -> Result<(), GuardError> {
+        match self.failed.take() {
+            Some((number, source)) => Err(GuardError::Bind { number, source }),
+            None => Ok(()),
+        }
+    }
+
+    /// Runs it in the unit's transaction.
+    pub(crate) async fn run(&self, held: &mut Held<C>) -> Result<Ran, sqlx::Error> {
+        let sql = render::<C>(&self.statement.sql);
+        match held.connection().run_guard(&sql, self.statement.arguments.clone()).await {
+            Ok(1) => Ok(Ran::Passed),
+            Ok(0) => match (&self.kind, &self.exists) {
+                (Kind::Insert { .. }, _) => Ok(Ran::Duplicate),
+                (Kind::Change, None) => Ok(Ran::Ignored(Ignored::by_guard(Why::NoMatch))),
+                (Kind::Change, Some(exists)) => {
+                    let found = held.connection().finds(&render::<C>(&exists.sql), exists.arguments.clone()).await?;
+                    Ok(Ran::Ignored(Ignored::by_guard(if found { Why::NotAllowed } else { Why::NoRow })))
+                }
+            },
+            Ok(rows) => Ok(Ran::Many(rows)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether an error of [`run`](Self::run) is the conflict that means "done before". Asked on a clean connection.
+    pub(crate) async fn is_repeat(&self, held: &mut Held<C>, error: &sqlx::Error) -> Result<bool, sqlx::Error> {
+        let Kind::Insert { unique: Some(index) } = &self.kind else { return Ok(false) };
+        held.connection().is_conflict_on(error, table(&self.statement.sql), index).await
+    }
+}
+
+/// What a guard came to.
+pub(crate) enum Ran {
+    Passed,
+    Duplicate,
+    Ignored(Ignored),
+    Many(u64),
+}
+
+/// What a claim with a guard decided.
+#[derive(Debug)]
+#[must_use = "a unit that is dropped is rolled back"]
+pub enum Guarded<C: Connection> {
+    /// The first time, and the guard lets it pass: run the body, then commit or roll back.
+    First(crate::Unit<C>),
+    /// A repeat: do not run the body.
+    Duplicate(crate::Seen),
+    /// Not called for: nothing is written, and the key is given back.
+    Ignored(Ignored),
+}
+
+/// The scope of a guard without a key, for logs: a name, or what a key would be started with.
+pub(crate) fn unrecorded(scope: impl Into<Cow<'static, str>>, delivery: Option<String>) -> Result<Key, KeyError> {
+    Key::unrecorded(scope.into(), delivery)
+}
+
+impl<C: Connection> Store<C> {
+    /// Claims an action by a guard alone: no record is written, the business table itself remembers.
+    ///
+    /// `scope` names the handler in logs. See [`claim_guarded`](Self::claim_guarded) for a key and a guard together.
+    ///
+    /// # Errors
+    /// As [`claim`](Self::claim), and [`ClaimError::Guard`](crate::ClaimError::Guard).
+    ///
+    /// # Cancel safety
+    /// The future may be dropped at any await: nothing is changed.
+    pub async fn guard(
+        &self,
+        scope: impl Into<Cow<'static, str>>,
+        mut guard: Guard<C>,
+    ) -> Result<Guarded<C>, crate::ClaimError> {
+        let key = unrecorded(scope, guard.take_delivery())?;
+        self.claim_with_guard(key, guard, 0).await
+    }
+
+    /// Claims an action by its key, and then by a guard: the key says whether it was seen before, the guard whether it is
+    /// called for now. A guard that refuses gives the key back.
+    ///
+    /// # Errors
+    /// As [`claim`](Self::claim), and [`ClaimError::Guard`](crate::ClaimError::Guard).
+    ///
+    /// # Cancel safety
+    /// The future may be dropped at any await: nothing is claimed or changed.
+    pub async fn claim_guarded(&self, key: impl IntoKey, guard: Guard<C>) -> Result<Guarded<C>, crate::ClaimError> {
+        self.claim_with_guard(key.into_key()?, guard, 0).await
+    }
+}
+
+/// Puts the database's placeholders where `{}` stands outside quotes and comments.
+fn render<C: Connection>(sql: &str) -> String {
+    let mut out = String::with_capacity(sql.len() + 8);
+    let mut number = 0;
+    let mut rest = sql;
+    while let Some(start) = rest.find(['{', '\'', '"', '`', '-', '/']) {
+        out.push_str(&rest[..start]);
+        rest = &rest[start..];
+        let length = if rest.starts_with("{}") {
+            number += 1;
+            out.push_str(&C::placeholder(number));
+            rest = &rest[2..];
+            continue;
+        } else if rest.starts_with("--") {
+            rest.find('\n').unwrap_or(rest.len())
+        } else if rest.starts_with("/*") {
+            rest.find("*/").map_or(rest.len(), |end| end + 2)
+        } else if let Some(quote) = rest.chars().next().filter(|first| matches!(first, '\'' | '"' | '`')) {
+            // A doubled quote ends one piece and begins the next.
+            rest[1..].find(quote).map_or(rest.len(), |end| end + 2)
+        } else {
+            1
+        };
+        let (kept, left) = rest.split_at(length);
+        out.push_str(kept);
+        rest = left;
+    }
+    out.push_str(rest);
+    out
+}
+
+/// The table of an INSERT, without its quotes.
+fn table(sql: &str) -> &str {
+    let mut words = sql.split(|c: char| c.is_whitespace() || c == '(').filter(|word| !word.is_empty());
+    let into = words.by_ref().any(|word| word.eq_ignore_ascii_case("INTO"));
+    let table = if into { words.next() } else { None };
+    table.unwrap_or_default().trim_matches(['"', '`'])
+}
+
+/// What an error of the guard means for the claim.
+pub(crate) fn failed<C: Connection>(error: sqlx::Error) -> GuardError {
+    let retryable = !matches!(C::trouble(&error), Trouble::Other | Trouble::NoTable);
+    GuardError::Database { retryable, source: Box::new(error) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::table;
+
+    #[test]
+    fn the_table_of_an_insert_is_found() {
+        for sql in [
+            "INSERT INTO flow (a) VALUES ({})",
+            "insert into flow(a) values ({})",
+            "INSERT\nINTO `flow`\n(a) VALUES ({})",
+        ] {
+            assert_eq!(table(sql), "flow", "{sql}");
+        }
+        assert_eq!(table("UPDATE flow SET a = 1"), "");
+    }
+
+    #[cfg(feature = "postgres")]
+    #[test]
+    fn placeholders_stand_outside_quotes_and_comments() {
+        use super::render;
+        let render = render::<sqlx::PgConnection>;
+        assert_eq!(render("a = {} AND b = {}"), "a = $1 AND b = $2");
+        assert_eq!(render("a = '{}' AND b = {}"), "a = '{}' AND b = $1");
+        assert_eq!(render("a = 'it''s {}' -- {}\n AND b = {} /* {} */"), "a = 'it''s {}' -- {}\n AND b = $1 /* {} */");
+        assert_eq!(render("\"{}\" = {} - {}"), "\"{}\" = $1 - $2");
+        assert_eq!(render("a = '{\"x\": 1}'"), "a = '{\"x\": 1}'");
+        assert_eq!(render("'open {}"), "'open {}");
+    }
+}
