@@ -252,11 +252,12 @@ fn page() -> String {
         writeln!(page, "* Why: {}.\n* Way out: {}.", entry.why, entry.way_out).unwrap();
         if let Some(escape) = &entry.escape {
             let name = match escape.names {
-                Names::Part(_) => "msg.part",
-                Names::Parameter => "parameter",
-                Names::Connection => "db",
+                Names::Part(_) => "(msg.part)",
+                Names::Parameter => "(parameter)",
+                Names::Connection => "(db)",
+                Names::Nothing => "",
             };
-            writeln!(page, "* Escape: {}, `allow({}({name}), reason = \"..\")`.", escape.when, entry.id).unwrap();
+            writeln!(page, "* Escape: {}, `allow({}{name}, reason = \"..\")`.", escape.when, entry.id).unwrap();
         }
         writeln!(page, "\n```text\n{code}\n\nerror: {message}\n```").unwrap();
     }

@@ -4,6 +4,7 @@ mod check;
 mod derive;
 mod errors;
 mod expand;
+mod guard;
 mod key;
 mod lex;
 mod model;

@@ -2,7 +2,7 @@
 
 use crate::{
     error::GuardError,
-    key::{IntoKey, Key, KeyError},
+    key::IntoKey,
     outcome::{Ignored, Why},
     store::{Connection, Held, Store, Trouble},
 };
@@ -25,7 +25,7 @@ use std::{borrow::Cow, fmt};
 /// # #[cfg(feature = "sqlite")]
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use idem_runtime::{Guard, Guarded, SqliteStore};
+/// use idem_runtime::{Guard, Guarded, Key, SqliteStore};
 ///
 /// let store = SqliteStore::connect("sqlite::memory:").await?;
 /// store.migrate().await?;
@@ -34,9 +34,10 @@ use std::{borrow::Cow, fmt};
 /// let pay = |order_no: &str| {
 ///     Guard::change("UPDATE orders SET status = 'PAID' WHERE order_no = {} AND status = 'NEW'").bind(order_no.to_owned())
 /// };
-/// let Guarded::First(unit) = store.guard("order.pay", pay("A1")).await? else { panic!("it is new") };
+/// let key = Key::unrecorded("order.pay").finish()?;
+/// let Guarded::First(unit) = store.claim_guarded(key.clone(), pay("A1")).await? else { panic!("it is new") };
 /// unit.commit::<_, sqlx::Error>(()).await?;
-/// assert!(matches!(store.guard("order.pay", pay("A1")).await?, Guarded::Ignored(_)));
+/// assert!(matches!(store.claim_guarded(key, pay("A1")).await?, Guarded::Ignored(_)));
 /// # Ok(())
 /// # }
 /// # #[cfg(not(feature = "sqlite"))]
@@ -47,7 +48,6 @@ pub struct Guard<C: Connection> {
     statement: Statement<C>,
     kind: Kind,
     exists: Option<Statement<C>>,
-    delivery: Option<String>,
     failed: Option<(usize, Box<dyn std::error::Error + Send + Sync>)>,
 }
 
@@ -96,7 +96,7 @@ impl<'t, C: Connection, T: Encode<'t, C::Database> + Type<C::Database>> Bind<C> 
 
 impl<C: Connection> Guard<C> {
     fn new(sql: impl Into<Cow<'static, str>>, kind: Kind) -> Self {
-        Self { statement: Statement::new(sql), kind, exists: None, delivery: None, failed: None }
+        Self { statement: Statement::new(sql), kind, exists: None, failed: None }
     }
 
     /// An UPDATE or DELETE. No row: [`Outcome::Ignored`](crate::Outcome::Ignored).
@@ -141,22 +141,12 @@ impl<C: Connection> Guard<C> {
         self
     }
 
-    /// Says which delivery this is, for the log.
-    pub fn delivery(mut self, id: &(impl fmt::Display + ?Sized)) -> Self {
-        self.delivery = Some(id.to_string());
-        self
-    }
-
     fn note(&mut self, bound: Result<(), sqlx::error::BoxDynError>) {
         if let Err(error) = bound
             && self.failed.is_none()
         {
             self.failed = Some((self.statement.arguments.len() + 1, error));
         }
-    }
-
-    pub(crate) fn take_delivery(&mut self) -> Option<String> {
-        self.delivery.take()
     }
 
     /// What could not be bound.
@@ -212,32 +202,12 @@ pub enum Guarded<C: Connection> {
     Ignored(Ignored),
 }
 
-/// The scope of a guard without a key, for logs: a name, or what a key would be started with.
-pub(crate) fn unrecorded(scope: impl Into<Cow<'static, str>>, delivery: Option<String>) -> Result<Key, KeyError> {
-    Key::unrecorded(scope.into(), delivery)
-}
-
 impl<C: Connection> Store<C> {
-    /// Claims an action by a guard alone: no record is written, the business table itself remembers.
-    ///
-    /// `scope` names the handler in logs. See [`claim_guarded`](Self::claim_guarded) for a key and a guard together.
-    ///
-    /// # Errors
-    /// As [`claim`](Self::claim), and [`ClaimError::Guard`](crate::ClaimError::Guard).
-    ///
-    /// # Cancel safety
-    /// The future may be dropped at any await: nothing is changed.
-    pub async fn guard(
-        &self,
-        scope: impl Into<Cow<'static, str>>,
-        mut guard: Guard<C>,
-    ) -> Result<Guarded<C>, crate::ClaimError> {
-        let key = unrecorded(scope, guard.take_delivery())?;
-        self.claim_with_guard(key, guard, 0).await
-    }
-
     /// Claims an action by its key, and then by a guard: the key says whether it was seen before, the guard whether it is
     /// called for now. A guard that refuses gives the key back.
+    ///
+    /// With [`Key::unrecorded`](crate::Key::unrecorded) the guard alone is the claim: no record is written, and the
+    /// business table itself remembers.
     ///
     /// # Errors
     /// As [`claim`](Self::claim), and [`ClaimError::Guard`](crate::ClaimError::Guard).

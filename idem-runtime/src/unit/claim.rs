@@ -8,7 +8,7 @@ use super::{
 use crate::{
     error::{Busy, ClaimError, ConfigurationError, DatabaseError, GuardError, PayloadMismatch, Phase},
     guard::{self, Guard, Guarded, Ran},
-    key::{Compared, IntoKey, Key},
+    key::{Compared, IntoKey, Key, KeyError},
     log,
     outcome::{Ignored, Seen},
     store::{Claimed, Connection, Entry, Held, Part, Record, Store, Trouble, depth},
@@ -80,6 +80,10 @@ impl<C: Connection> Store<C> {
     }
 
     pub(super) async fn claim_attempt(&self, key: Key, attempts_left: u32) -> Result<Claim<C>, ClaimError> {
+        // Without a key and without a guard nothing would tell a repeat.
+        if !key.is_recorded() {
+            return Err(ClaimError::Key(KeyError::NoPart));
+        }
         match self.claim_target(key, None, attempts_left).await? {
             Guarded::First(unit) => Ok(Claim::First(unit)),
             Guarded::Duplicate(seen) => Ok(Claim::Duplicate(seen)),

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     error::{ConfigurationError, Ending},
-    key::{Fingerprint, Key, hex},
+    key::{Key, hex},
     unit::AttemptToken,
 };
 use sqlx::{
