@@ -1,0 +1,56 @@
+//! The stories there are.
+
+use crate::{
+    payment, stock,
+    story::{Options, Scene},
+};
+use std::{error::Error, io::Write, path::PathBuf};
+
+/// One of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Story {
+    /// Callbacks of two payment platforms.
+    Payment,
+    /// Stock deduction.
+    Stock,
+}
+
+impl Story {
+    /// All of them, in the order in which they are listed.
+    pub(crate) const ALL: &[Self] = &[Self::Payment, Self::Stock];
+
+    /// Its name on the command line, and that of its folders.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Payment => "payment",
+            Self::Stock => "stock",
+        }
+    }
+
+    /// What it is about, in a line.
+    pub(crate) const fn about(self) -> &'static str {
+        match self {
+            Self::Payment => "payment callbacks of Alipay and WeChat Pay: key (the default)",
+            Self::Stock => "stock deduction, returns, out of stock: key and payload",
+        }
+    }
+
+    /// The folder of its data.
+    pub(crate) fn data(self) -> PathBuf {
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("data").join(self.name())
+    }
+
+    /// Tells it. True when what came out with idem is right.
+    pub(crate) async fn tell(
+        self,
+        options: &Options,
+        out: impl Write,
+        colour: bool,
+    ) -> Result<bool, Box<dyn Error + Send + Sync>> {
+        let right = match self {
+            Self::Payment => payment::run(options, out, colour).await?,
+            Self::Stock => stock::run(options, &mut Scene::new(out, colour)).await?,
+        };
+        Ok(right)
+    }
+}

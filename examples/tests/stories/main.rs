@@ -1,0 +1,6 @@
+//! Runs each story as a user does, and looks into the databases that it leaves.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
+mod run;
+mod stock;
