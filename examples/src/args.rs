@@ -30,7 +30,8 @@ Colour is off when the output is no terminal, or NO_COLOR is set.
 
 /// What `list` says.
 pub(crate) fn list() -> String {
-    Story::ALL.iter().map(|story| format!("  {:15} {}\n", story.name(), story.about())).collect()
+    let lines: Vec<_> = Story::ALL.iter().map(|story| format!("  {:15} {}", story.name(), story.about())).collect();
+    lines.join("\n") + "\n"
 }
 
 /// What the command line asks for.
@@ -68,8 +69,8 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command,
             (Some("list"), _) => list = true,
             (_, Some(named)) => story = Some(*named),
             _ => {
-                let names: Vec<_> = Story::ALL.iter().map(|story| story.name()).collect();
-                return Err(format!("no story is called {}; there are: {}", arg.display(), names.join(", ")));
+                let all: Vec<_> = Story::ALL.iter().map(|story| story.name()).collect();
+                return Err(format!("no story is called {}; there are: {}", arg.display(), all.join(", ")));
             }
         }
     }

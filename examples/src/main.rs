@@ -4,6 +4,7 @@ mod args;
 mod money;
 mod paper;
 mod payment;
+mod points;
 mod stock;
 mod stories;
 mod story;

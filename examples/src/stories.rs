@@ -1,7 +1,7 @@
 //! The stories there are.
 
 use crate::{
-    payment, stock,
+    payment, points, stock,
     story::{Options, Scene},
 };
 use std::{error::Error, io::Write, path::PathBuf};
@@ -13,17 +13,20 @@ pub(crate) enum Story {
     Payment,
     /// Stock deduction.
     Stock,
+    /// Points and balances.
+    Points,
 }
 
 impl Story {
     /// All of them, in the order in which they are listed.
-    pub(crate) const ALL: &[Self] = &[Self::Payment, Self::Stock];
+    pub(crate) const ALL: &[Self] = &[Self::Payment, Self::Stock, Self::Points];
 
     /// Its name on the command line, and that of its folders.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Payment => "payment",
             Self::Stock => "stock",
+            Self::Points => "points",
         }
     }
 
@@ -32,6 +35,7 @@ impl Story {
         match self {
             Self::Payment => "payment callbacks of Alipay and WeChat Pay: key (the default)",
             Self::Stock => "stock deduction, returns, out of stock: key and payload",
+            Self::Points => "points and their balance, flow and sum in one unit: an INSERT guard",
         }
     }
 
@@ -50,6 +54,7 @@ impl Story {
         let right = match self {
             Self::Payment => payment::run(options, out, colour).await?,
             Self::Stock => stock::run(options, &mut Scene::new(out, colour)).await?,
+            Self::Points => points::run(options, &mut Scene::new(out, colour)).await?,
         };
         Ok(right)
     }

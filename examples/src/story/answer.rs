@@ -37,7 +37,7 @@ impl Answer {
                 let says = match error {
                     Error::Body(error) => error.to_string(),
                     // It names two points in time, which differ from run to run.
-                    Error::PayloadMismatch(_) => "the payload is another than the first time".into(),
+                    Error::PayloadMismatch(_) => "other payload than the first time".into(),
                     error => error.to_string(),
                 };
                 Self { label, says, advice }

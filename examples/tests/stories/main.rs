@@ -2,5 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
+mod points;
 mod run;
 mod stock;

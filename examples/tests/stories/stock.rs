@@ -44,7 +44,7 @@ fn the_acts_show_what_they_are_about() {
     }
     assert_eq!(with(108), "1 first, 7 duplicate");
     assert_eq!((with(109), with(110)), ("failed: out of stock".into(), "failed: out of stock".into()));
-    assert_eq!(with(118), "failed: the payload is another than the first time");
+    assert_eq!(with(118), "failed: other payload than the first time");
     // The second time in the act of the key that is too short.
     assert_eq!(run.with_idem("offset 102"), ["first: 19 left", "duplicate"]);
 }
