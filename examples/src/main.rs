@@ -1,6 +1,7 @@
 //! Business stories that run idem on real input. `--help` lists them.
 
 mod args;
+mod form;
 mod money;
 mod paper;
 mod payment;

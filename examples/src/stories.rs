@@ -1,7 +1,7 @@
 //! The stories there are.
 
 use crate::{
-    payment, points, stock,
+    form, payment, points, stock,
     story::{Options, Scene},
 };
 use std::{error::Error, io::Write, path::PathBuf};
@@ -15,11 +15,13 @@ pub(crate) enum Story {
     Stock,
     /// Points and balances.
     Points,
+    /// A form that is submitted twice.
+    Form,
 }
 
 impl Story {
     /// All of them, in the order in which they are listed.
-    pub(crate) const ALL: &[Self] = &[Self::Payment, Self::Stock, Self::Points];
+    pub(crate) const ALL: &[Self] = &[Self::Payment, Self::Stock, Self::Points, Self::Form];
 
     /// Its name on the command line, and that of its folders.
     pub(crate) const fn name(self) -> &'static str {
@@ -27,6 +29,7 @@ impl Story {
             Self::Payment => "payment",
             Self::Stock => "stock",
             Self::Points => "points",
+            Self::Form => "form",
         }
     }
 
@@ -36,6 +39,7 @@ impl Story {
             Self::Payment => "payment callbacks of Alipay and WeChat Pay: key (the default)",
             Self::Stock => "stock deduction, returns, out of stock: key and payload",
             Self::Points => "points and their balance, flow and sum in one unit: an INSERT guard",
+            Self::Form => "a form that is submitted twice: token and replay",
         }
     }
 
@@ -55,6 +59,7 @@ impl Story {
             Self::Payment => payment::run(options, out, colour).await?,
             Self::Stock => stock::run(options, &mut Scene::new(out, colour)).await?,
             Self::Points => points::run(options, &mut Scene::new(out, colour)).await?,
+            Self::Form => form::run(options, &mut Scene::new(out, colour)).await?,
         };
         Ok(right)
     }

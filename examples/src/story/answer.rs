@@ -1,7 +1,7 @@
 //! What became of a delivery.
 
 use super::StoryError;
-use idem_runtime::{Advice, Error, Outcome, Seen};
+use idem_runtime::{Advice, Error, Outcome, Seen, TokenError};
 use std::{collections::BTreeMap, fmt, sync::Arc};
 use tokio::{sync::Barrier, task::JoinSet};
 
@@ -36,6 +36,7 @@ impl Answer {
                 let (label, advice) = (error.label(), error.advice());
                 let says = match error {
                     Error::Body(error) => error.to_string(),
+                    Error::Token(error) => short(&error).into(),
                     // It names two points in time, which differ from run to run.
                     Error::PayloadMismatch(_) => "other payload than the first time".into(),
                     error => error.to_string(),
@@ -76,6 +77,17 @@ impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.label)?;
         if self.says.is_empty() { Ok(()) } else { write!(f, ": {}", self.says) }
+    }
+}
+
+/// The answer to a token, short enough for a column, and without points in time.
+const fn short(error: &TokenError) -> &'static str {
+    match error {
+        TokenError::Malformed => "this is no token",
+        TokenError::Unknown => "token not issued here",
+        TokenError::Foreign { .. } => "token issued for something else",
+        TokenError::Expired { .. } => "token expired",
+        _ => "token refused",
     }
 }
 

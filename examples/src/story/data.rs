@@ -4,8 +4,13 @@ use super::StoryError;
 use serde::de::DeserializeOwned;
 use std::{fs, path::Path};
 
+/// The one form in a file, as a browser sends it.
+pub(crate) fn form<T: DeserializeOwned>(path: &Path) -> Result<T, StoryError> {
+    serde_urlencoded::from_str(read(path)?.trim_end()).map_err(|source| StoryError::Form { path: path.into(), source })
+}
+
 /// The text of a file.
-pub(crate) fn read(path: &Path) -> Result<String, StoryError> {
+fn read(path: &Path) -> Result<String, StoryError> {
     fs::read_to_string(path).map_err(|source| StoryError::Read { path: path.into(), source })
 }
 

@@ -10,7 +10,7 @@ mod scene;
 
 pub(crate) use self::{
     answer::{Answer, at_once},
-    data::{json_lines, read},
+    data::{form, json_lines},
     error::StoryError,
     scene::Scene,
 };

@@ -59,7 +59,7 @@ impl<W: Write> Scene<W> {
         self.says(&format!("   {delivery:DELIVERY$}{what:WHAT$}{with:WITH$}{without}"))
     }
 
-    /// The rows of a table at the end, as text. `columns` are SQL.
+    /// The rows of a table at the end, as text. A column is a name, or a name and the SQL that shows it: `key: substr(key, 1, 6)`.
     pub(crate) async fn table(
         &mut self,
         store: &SqliteStore,
@@ -67,10 +67,12 @@ impl<W: Write> Scene<W> {
         from: &str,
         columns: &[&str],
     ) -> Result<(), StoryError> {
-        let texts: Vec<_> = columns.iter().map(|column| format!("COALESCE(CAST({column} AS TEXT), 'NULL')")).collect();
+        let columns: Vec<(&str, &str)> =
+            columns.iter().map(|column| column.split_once(": ").unwrap_or((column, column))).collect();
+        let texts: Vec<_> = columns.iter().map(|(_, sql)| format!("COALESCE(CAST({sql} AS TEXT), 'NULL')")).collect();
         // The words are the story's own.
         let sql = AssertSqlSafe(format!("SELECT {} FROM {from}", texts.join(", ")));
-        let mut rows = vec![columns.iter().map(|column| (*column).to_owned()).collect::<Vec<_>>()];
+        let mut rows = vec![columns.iter().map(|(name, _)| (*name).to_owned()).collect::<Vec<_>>()];
         for row in sqlx::query(sql).fetch_all(store.pool()).await? {
             rows.push((0..columns.len()).map(|nth| row.try_get(nth)).collect::<Result<_, _>>()?);
         }
