@@ -3,6 +3,7 @@
 mod args;
 mod form;
 mod money;
+mod order_events;
 mod paper;
 mod payment;
 mod points;

@@ -1,7 +1,7 @@
 //! The stories there are.
 
 use crate::{
-    form, payment, points, stock,
+    form, order_events, payment, points, stock,
     story::{Options, Scene},
 };
 use std::{error::Error, io::Write, path::PathBuf};
@@ -17,11 +17,13 @@ pub(crate) enum Story {
     Points,
     /// A form that is submitted twice.
     Form,
+    /// Events that overtake each other.
+    OrderEvents,
 }
 
 impl Story {
     /// All of them, in the order in which they are listed.
-    pub(crate) const ALL: &[Self] = &[Self::Payment, Self::Stock, Self::Points, Self::Form];
+    pub(crate) const ALL: &[Self] = &[Self::Payment, Self::Stock, Self::Points, Self::Form, Self::OrderEvents];
 
     /// Its name on the command line, and that of its folders.
     pub(crate) const fn name(self) -> &'static str {
@@ -30,6 +32,7 @@ impl Story {
             Self::Stock => "stock",
             Self::Points => "points",
             Self::Form => "form",
+            Self::OrderEvents => "order-events",
         }
     }
 
@@ -40,6 +43,7 @@ impl Story {
             Self::Stock => "stock deduction, returns, out of stock: key and payload",
             Self::Points => "points and their balance, flow and sum in one unit: an INSERT guard",
             Self::Form => "a form that is submitted twice: token and replay",
+            Self::OrderEvents => "events out of order: declines, a state guard, a version guard",
         }
     }
 
@@ -60,6 +64,7 @@ impl Story {
             Self::Stock => stock::run(options, &mut Scene::new(out, colour)).await?,
             Self::Points => points::run(options, &mut Scene::new(out, colour)).await?,
             Self::Form => form::run(options, &mut Scene::new(out, colour)).await?,
+            Self::OrderEvents => order_events::run(options, &mut Scene::new(out, colour)).await?,
         };
         Ok(right)
     }

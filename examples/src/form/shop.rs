@@ -36,7 +36,7 @@ pub(crate) struct Receipt {
 
 impl fmt::Display for Receipt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "order {}", self.order_no)
+        f.write_str(&self.order_no)
     }
 }
 

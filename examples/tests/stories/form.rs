@@ -25,17 +25,17 @@ async fn a_page_places_one_order() {
 fn the_acts_show_what_they_are_about() {
     let run = Run::new(&["form"]);
     let with = |what: &str| run.with_idem(&format!("submit      {what}")).remove(0);
-    assert_eq!(run.with_idem("2 clicks"), ["1 first, 1 duplicate: order SO5001"]);
-    assert_eq!(run.without("2 clicks"), ["2 done: order SO5001, order SO5002"]);
+    assert_eq!(run.with_idem("2 clicks"), ["1 first, 1 duplicate: SO5001"]);
+    assert_eq!(run.without("2 clicks"), ["2 done: SO5001, SO5002"]);
     for (what, answer) in [
-        ("a page", "first: order SO5002"),
-        ("back, and again", "duplicate: order SO5002"),
-        ("a new page", "first: order SO5003"),
+        ("a page", "first: SO5002"),
+        ("back, and again", "duplicate: SO5002"),
+        ("a new page", "first: SO5003"),
         ("no e-mail address", "failed: the e-mail address is missing"),
-        ("corrected", "first: order SO5004"),
-        ("and once more", "duplicate: order SO5004"),
+        ("corrected", "first: SO5004"),
+        ("and once more", "duplicate: SO5004"),
         ("after lunch", "failed: token expired"),
-        ("a fresh page", "first: order SO5005"),
+        ("a fresh page", "first: SO5005"),
         ("a made-up token", "failed: token not issued here"),
         ("something else", "failed: this is no token"),
         ("of the cancel form", "failed: token issued for something else"),
