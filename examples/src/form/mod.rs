@@ -4,7 +4,7 @@ mod shop;
 
 use self::shop::{Form, Receipt, SCHEMA, SUBMIT, place, submit};
 use crate::story::{self, Answer, Options, Scene, StoryError, at_once, form};
-use idem_runtime::{Error, Replay, SqliteStore};
+use idem_runtime::{Replay, SqliteStore};
 use std::{collections::BTreeSet, io::Write, path::Path, time::Duration};
 
 /// A page is open for so long, usually.

@@ -44,7 +44,7 @@ impl fmt::Display for Receipt {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FormError {
     /// The customer can repair that, on the same page.
-    #[error("the e-mail address is missing")]
+    #[error("no e-mail address")]
     NoEmail,
     /// The database refused a statement.
     #[error("the shop refused a statement: {0}")]

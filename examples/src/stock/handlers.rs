@@ -1,7 +1,7 @@
 //! The handlers with idem.
 
 use super::{
-    message::{Deduct, Receive, Return},
+    message::{Deduct, GiveBack, Receive},
     warehouse::{Left, StockError, put, put_back, take},
 };
 use idem_runtime::idempotent;
@@ -22,7 +22,7 @@ pub(crate) async fn deduct(db: &mut SqliteConnection, msg: &Deduct) -> Result<Le
 
 /// A return is a fact of its own, with a number of its own. It does not undo the record of the deduction.
 #[idempotent(key = msg.return_no, store = db, scope = "stock.return", delivery = msg.offset)]
-pub(crate) async fn give_back(db: &mut SqliteConnection, msg: &Return) -> Result<Left, StockError> {
+pub(crate) async fn give_back(db: &mut SqliteConnection, msg: &GiveBack) -> Result<Left, StockError> {
     put_back(db, msg).await
 }
 

@@ -9,7 +9,7 @@ pub(crate) enum Message {
     /// An order takes.
     Deduct(Deduct),
     /// A return gives back.
-    Return(Return),
+    Return(GiveBack),
     /// A delivery truck brings.
     Receive(Receive),
 }
@@ -26,7 +26,7 @@ pub(crate) struct Deduct {
 
 /// A return puts so much of an order line back.
 #[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Return {
+pub(crate) struct GiveBack {
     pub(crate) offset: u64,
     pub(crate) return_no: String,
     pub(crate) order_no: String,

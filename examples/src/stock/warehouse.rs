@@ -1,6 +1,6 @@
 //! The stock and its journal. Nothing in here recognises a repeat.
 
-use super::message::{Deduct, Return};
+use super::message::{Deduct, GiveBack};
 use sqlx::SqliteConnection;
 use std::fmt;
 
@@ -58,7 +58,7 @@ pub(crate) async fn take(db: &mut SqliteConnection, msg: &Deduct) -> Result<Left
 }
 
 /// Puts back what an order line took, and no more than it has.
-pub(crate) async fn put_back(db: &mut SqliteConnection, msg: &Return) -> Result<Left, StockError> {
+pub(crate) async fn put_back(db: &mut SqliteConnection, msg: &GiveBack) -> Result<Left, StockError> {
     let line = format!("{}:{}", msg.order_no, msg.line_no);
     let taken: i64 = sqlx::query_scalar("SELECT COALESCE(-SUM(change), 0) FROM stock_flow WHERE sku = ? AND cause = ?")
         .bind(&msg.sku)

@@ -31,7 +31,7 @@ fn the_acts_show_what_they_are_about() {
         ("a page", "first: SO5002"),
         ("back, and again", "duplicate: SO5002"),
         ("a new page", "first: SO5003"),
-        ("no e-mail address", "failed: the e-mail address is missing"),
+        ("no e-mail address", "failed: no e-mail address"),
         ("corrected", "first: SO5004"),
         ("and once more", "duplicate: SO5004"),
         ("after lunch", "failed: token expired"),
