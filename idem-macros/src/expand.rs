@@ -38,7 +38,7 @@ pub(crate) fn handler(handler: &Handler) -> TokenStream {
     let markers = markers(handler);
     let key = key(handler);
     let keep = keep(handler);
-    let guard = handler.guard.as_ref().map(|guard| self::guard(guard, runtime));
+    let guard = handler.guard.as_ref().map(|guard| self::guard(guard, connection, runtime));
     let never = never(runtime, output);
     let (claim, lend, ends) = (claim(handler), lend(handler), ends(handler));
     let unit = match retry {
@@ -275,19 +275,22 @@ fn keep(handler: &Handler) -> Option<TokenStream> {
 ///
 /// ```text
 /// let guard = ::idem_runtime::Guard::change("UPDATE .. WHERE order_no = {} AND status = 'NEW'")
+///     .on(db)
 ///     .bind(&msg.order_no)
 ///     .exists("SELECT 1 FROM orders WHERE order_no = {}")
 ///     .bind_exists(&msg.order_no);
 /// ```
-fn guard(guard: &Guard, runtime: &Runtime) -> TokenStream {
+fn guard(guard: &Guard, connection: &Connection, runtime: &Runtime) -> TokenStream {
     let here = Span::mixed_site();
     let path = runtime.at(here);
     let Guard { sql, values, inserts, unique, exists, span } = guard;
     let there = here.located_at(*span);
-    let start = if *inserts {
-        quote_spanned!(here=> #path::Guard::insert(#sql))
-    } else {
-        quote_spanned!(here=> #path::Guard::change(#sql))
+    let method = Ident::new(if *inserts { "insert" } else { "change" }, here);
+    // The database is said before the first value, or the compiler would guess one that takes the value.
+    let Connection { name, target, store, .. } = connection;
+    let start = match store {
+        None => quote_spanned!(here=> #path::Guard::#method(#sql).on(#name)),
+        Some(_) => quote_spanned!(here=> #path::Guard::<#target>::#method(#sql)),
     };
     let unique = unique.iter().map(|unique| quote_spanned!(here=> .unique(#unique)));
     let values = values.iter().map(|value| quote_spanned!(there=> .bind(&#value)));

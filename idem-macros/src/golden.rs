@@ -8,7 +8,7 @@ use proc_macro2::TokenStream;
 const RULE: &str = "\n// ---- becomes ----\n\n";
 
 /// Each file holds the input, a line, and the output; the input is what is read.
-const FILES: [&str; 11] = [
+const FILES: [&str; 18] = [
     "card",
     "string_form",
     "several_parts",
@@ -20,6 +20,13 @@ const FILES: [&str; 11] = [
     "patterns",
     "scope_delivery_record",
     "derive_key_part",
+    "payload",
+    "replay",
+    "declines",
+    "token",
+    "guard_and_key",
+    "guard_alone",
+    "lease",
 ];
 
 #[test]

@@ -405,7 +405,7 @@ fn allow(tokens: TokenStream, span: Span, arguments: &mut Arguments, errors: &mu
         }
         if name.is_empty() {
             let complaint = Complaint::new(Rule::Allow, format!("`{written}(..)` names nothing"));
-            errors.push(complaint.help(format!("write what is excused: `{written}(msg.part)`")).span(word.span()));
+            errors.push(complaint.span(word.span()));
             continue;
         }
         let Some(name) = lexemes(name, errors).and_then(|lexemes| key::parse_one(&lexemes, errors)) else { continue };

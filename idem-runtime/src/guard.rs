@@ -77,19 +77,19 @@ impl<C: Connection> fmt::Debug for Guard<C> {
     }
 }
 
-/// A value that a guard can bind on this connection: whatever sqlx can encode for its database.
+/// A value that a guard can bind on this database: whatever sqlx can encode for it.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be bound in a guard on `{C}`",
+    message = "`{Self}` cannot be bound in a guard on `{DB}`",
     label = "sqlx cannot encode it for this database",
     note = "bind text, integers, booleans, or a type with `sqlx::Encode` and `sqlx::Type` for the database"
 )]
-pub trait Bind<C: Connection> {
+pub trait Bind<DB: Database> {
     #[doc(hidden)]
-    fn add_to(self, arguments: &mut <C::Database as Database>::Arguments) -> Result<(), sqlx::error::BoxDynError>;
+    fn add_to(self, arguments: &mut DB::Arguments) -> Result<(), sqlx::error::BoxDynError>;
 }
 
-impl<'t, C: Connection, T: Encode<'t, C::Database> + Type<C::Database>> Bind<C> for T {
-    fn add_to(self, arguments: &mut <C::Database as Database>::Arguments) -> Result<(), sqlx::error::BoxDynError> {
+impl<'t, DB: Database, T: Encode<'t, DB> + Type<DB>> Bind<DB> for T {
+    fn add_to(self, arguments: &mut DB::Arguments) -> Result<(), sqlx::error::BoxDynError> {
         arguments.add(self)
     }
 }
@@ -110,6 +110,11 @@ impl<C: Connection> Guard<C> {
         Self::new(sql, Kind::Insert { unique: None })
     }
 
+    /// Says for which store it is, and by that for which database, where nothing else says it yet.
+    pub fn on(self, _: &Store<C>) -> Self {
+        self
+    }
+
     /// The unique index whose conflict means that the action is done: its name, or its columns with commas between. A
     /// conflict on any other index stays an error.
     pub fn unique(mut self, index: impl Into<Cow<'static, str>>) -> Self {
@@ -126,14 +131,14 @@ impl<C: Connection> Guard<C> {
     }
 
     /// Binds the next value of the guard.
-    pub fn bind(mut self, value: impl Bind<C>) -> Self {
+    pub fn bind(mut self, value: impl Bind<C::Database>) -> Self {
         let bound = value.add_to(&mut self.statement.arguments);
         self.note(bound);
         self
     }
 
     /// Binds the next value of the [`exists`](Self::exists) query.
-    pub fn bind_exists(mut self, value: impl Bind<C>) -> Self {
+    pub fn bind_exists(mut self, value: impl Bind<C::Database>) -> Self {
         if let Some(exists) = &mut self.exists {
             let bound = value.add_to(&mut exists.arguments);
             self.note(bound);

@@ -1,7 +1,7 @@
 //! What tells the first time from a repeat: a key, a token, a guard, and what goes with them.
 
 use proc_macro2::Span;
-use syn::ItemFn;
+use syn::{GenericArgument, ItemFn, PathArguments, Type};
 
 use super::key::{Role, key_parts};
 use crate::errors::{Complaint, Errors, Place};
@@ -9,7 +9,7 @@ use crate::guard;
 use crate::model::{Connection, Guard, Identity, KeyPart};
 use crate::parse::Arguments;
 use crate::rules::Rule;
-use crate::syntax::is_path;
+use crate::syntax::{is_path, last_name};
 
 pub(super) fn identity(
     arguments: &Arguments,
@@ -142,4 +142,38 @@ pub(super) fn combinations(arguments: &Arguments, errors: &mut Errors) {
             errors.push(complaint.help("leave it out").at(&allow.place));
         }
     }
+}
+
+/// A body that may decline says so twice, in the attribute and in its type: with one of them alone a "not now" would be
+/// committed as a value, or nothing could be declined.
+///
+/// Answers whether callers are to see the type that is behind the decision.
+pub(super) fn decision(arguments: &Arguments, output: &Type, errors: &mut Errors) -> bool {
+    let declines = arguments.declines.is_some();
+    let Type::Path(path) = output else { return declines };
+    let Some(PathArguments::AngleBracketed(generics)) = path.path.segments.last().map(|last| &last.arguments) else {
+        return declines;
+    };
+    let Some(GenericArgument::Type(value)) = generics.args.first() else { return declines };
+    // An alias of `Decision` is likely to be called so.
+    let decides = last_name(value).is_some_and(|name| name.to_string().contains("Decision"));
+    let exactly = last_name(value).is_some_and(|name| name == "Decision");
+    if exactly && !arguments.has("declines") {
+        let complaint = Complaint::new(
+            Rule::Argument,
+            "this body may decline, and without `declines` a \"not now\" would be committed as a value",
+        );
+        errors.push(complaint.help("add `declines` to the attribute").on(value));
+    } else if !decides && declines {
+        let complaint = Complaint::new(
+            Rule::Argument,
+            "with `declines` the body returns `Result<Decision<T>, E>`, and this one cannot say \"not now\"",
+        );
+        errors.push(
+            complaint
+                .help("return `Decision::Done(value)` or `Decision::retry(reason)`, or leave `declines` out")
+                .on(value),
+        );
+    }
+    declines && decides
 }

@@ -42,6 +42,7 @@ pub(crate) fn handler(arguments: Arguments, item: ItemFn, errors: &mut Errors) -
     key::check_allows(&arguments, errors);
     let guard = claim::guard(&arguments, connection.as_ref(), errors);
     claim::combinations(&arguments, errors);
+    let decides = output.as_ref().is_some_and(|output| claim::decision(&arguments, output, errors));
     let mut keep_body = output.is_some();
     if let (Some(connection), true) = (&connection, keep_body) {
         keep_body = body::escapes(&item, connection, &arguments, errors);
@@ -82,8 +83,8 @@ pub(crate) fn handler(arguments: Arguments, item: ItemFn, errors: &mut Errors) -
                 output,
                 keep_body,
                 leases: arguments.has("lease"),
-                keeps: arguments.has("replay"),
-                declines: arguments.has("declines"),
+                keeps: arguments.replay.is_some(),
+                declines: decides,
             }))
         }
     }
