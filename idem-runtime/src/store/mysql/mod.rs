@@ -1,6 +1,7 @@
 //! MySQL and MariaDB.
 
 mod inspect;
+mod lease;
 
 use super::{
     Connection, Settings,
@@ -12,7 +13,7 @@ use super::{
 };
 use crate::{
     error::{ConfigurationError, Ending},
-    key::{Fingerprint, Key, hex},
+    key::{Key, hex},
     unit::AttemptToken,
 };
 use sqlx::{
