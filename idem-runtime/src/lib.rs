@@ -94,6 +94,7 @@ pub mod expansion;
 pub mod gate;
 mod guard;
 mod key;
+mod lease;
 mod log;
 mod outcome;
 mod replay;
@@ -103,8 +104,8 @@ mod token;
 mod unit;
 
 pub use error::{
-    Advice, Busy, ClaimError, CommitUnknown, ConfigurationError, DatabaseError, Ending, Error, GuardError, LeaseLost,
-    PayloadMismatch, Phase, TokenError, TransactionEnded,
+    Advice, Busy, ClaimError, CommitUnknown, CompletionUnknown, ConfigurationError, DatabaseError, Ending, Error,
+    GuardError, LeaseLost, PayloadMismatch, Phase, RedisError, TokenError, TransactionEnded,
 };
 pub use guard::{Bind, Guard, Guarded};
 pub use idem_macros::{KeyPart, idempotent};
@@ -112,6 +113,7 @@ pub use key::{
     AcceptedBy, AllowsBrokerId, AllowsFloat, AllowsNull, AllowsRandom, AllowsTime, BrokerAssigned, Float, IntoKey, Key,
     KeyBuilder, KeyError, KeyPart, KeyWriter, MayBeNull, Moment, Optional, Payload, Random, Stable, Unnamed,
 };
+pub use lease::{AtLeastOnceLease, Begun, HeldLease, Leases, Resolution, Unfinished, UnfinishedWork};
 pub use outcome::{
     BodyResult, Decided, DecidingResult, Decision, Decline, Handled, Ignored, Outcome, Replayed, Seen, Then, Why,
 };

@@ -344,7 +344,8 @@ impl<C: Connection> Store<C> {
         }
     }
 
-    async fn acquire(&self) -> Result<Held<C>, ClaimError> {
+    /// A connection, and on a database with one writer its turn.
+    pub(crate) async fn acquire(&self) -> Result<Held<C>, ClaimError> {
         let lock_wait = self.settings().lock_wait;
         let turn = match self.turn() {
             Some(turn) => {

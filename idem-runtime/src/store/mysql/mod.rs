@@ -1,6 +1,7 @@
 //! MySQL and MariaDB.
 
 mod inspect;
+mod lease;
 
 use super::{
     Connection, Settings,
