@@ -1,5 +1,9 @@
 use super::{Connection, Isolation, Settings, Store, settings::TableName};
-use crate::{error::ConfigurationError, gate::Gate, retention::Retention};
+use crate::{
+    error::ConfigurationError,
+    gate::{Front, Gate},
+    retention::Retention,
+};
 use std::{marker::PhantomData, sync::Arc, time::Duration};
 
 /// Settings of a [`Store`].
@@ -86,15 +90,16 @@ impl<C: Connection> StoreBuilder<C> {
     }
 
     /// A gate in front of the store: a fast memory of finished actions, which answers repeats without the database. It
-    /// is told of an action after COMMIT and never decides alone that work is lost; see [`gate`](crate::gate).
+    /// is told of an action after COMMIT and never decides alone that work is lost; see [`gate`](crate::gate). One gate is
+    /// for one record table.
     pub fn gate(mut self, gate: impl Gate) -> Self {
-        self.settings.gate = Some(Arc::new(gate));
+        self.settings.gate = Some(Arc::new(Front::new(gate)));
         self
     }
 
     /// Whether what the gate remembers is asked of the store again, false by default. For where the store may forget
     /// what was committed: an asynchronous replica that is promoted, a restored backup. A gate then saves nothing on a
-    /// finished action, and still keeps deliveries away from one that is running.
+    /// finished action, and its marks still keep deliveries away from one that is running.
     pub fn confirm(mut self, confirm: bool) -> Self {
         self.settings.confirm = confirm;
         self
