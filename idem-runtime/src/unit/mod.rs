@@ -19,7 +19,7 @@ mod claim;
 mod mark;
 mod retry;
 
-pub(crate) use attempt::AttemptToken;
+pub(crate) use attempt::{AttemptToken, Backoff, no_answer, within};
 pub use claim::Claim;
 pub use retry::Retry;
 
@@ -31,7 +31,6 @@ use crate::{
     replay::{Keep, Replay, Replayable},
     store::{CloseError, Connection, Held, Kept, Store, Trouble, depth},
 };
-use attempt::{no_answer, within};
 use claim::Settled;
 use mark::Mark;
 use std::{fmt, time::Duration};

@@ -1,6 +1,7 @@
 //! MySQL and MariaDB.
 
 mod inspect;
+mod purge;
 
 use super::{
     Connection, Settings,

@@ -1,6 +1,7 @@
 //! PostgreSQL (12 or later, for COMMIT AND CHAIN).
 
 mod inspect;
+mod purge;
 
 use super::{
     Connection, Settings,
