@@ -72,7 +72,8 @@ impl Floor {
     /// `messageDelayLevel` or a `maxReconsumeTimes` of its own.
     pub fn delays(delays: &[Duration]) -> Self {
         let (sum, deliveries) = (sum(delays.iter().copied()), deliveries(delays));
-        Self::way(format!("{} retries take {}", delays.len(), Human(sum)), sum, deliveries)
+        let retries = counted(delays.len() as u64, "retry takes", "retries take");
+        Self::way(format!("{retries} {}", Human(sum)), sum, deliveries)
     }
 
     /// RocketMQ as it comes: 16 retries after 10 s, 30 s, 1 min .. 10 min, 20 min, 30 min, 1 h, 2 h: 4 h 45 min 40 s.
@@ -92,7 +93,7 @@ impl Floor {
     /// broker takes it back from a consumer that does not answer.
     ///
     /// From "Consumer Delivery Acknowledgements: Delivery Acknowledgement Timeout" of the RabbitMQ documentation:
-    /// `consumer_timeout` is 1,800,000 ms. Where yours is another, say it with
+    /// `consumer_timeout` is 1,800,000 ms, and the [`processing`](Self::processing) is within it. Where yours is another, say it with
     /// [`rabbitmq_with_timeout`](Self::rabbitmq_with_timeout). A delivery that is requeued without a delay counts as a
     /// delay of zero: with `x-delivery-limit` = n there are n of them. Without a limit there is no longest time, and you
     /// have to say one: [`redelivered_within`](Self::redelivered_within).
@@ -105,9 +106,10 @@ impl Floor {
         let (waits, deliveries) = (sum(delays.iter().copied()), deliveries(delays));
         let held = times(consumer_timeout, deliveries);
         let because = format!(
-            "RabbitMQ's {} delayed retries take {}, and {deliveries} deliveries may each be held for {}",
-            delays.len(),
+            "RabbitMQ's {} {}, and each of {} may be held for {}",
+            counted(delays.len() as u64, "delayed retry takes", "delayed retries take"),
             Human(waits),
+            counted(deliveries, "delivery", "deliveries"),
             Human(consumer_timeout)
         );
         Self::way(because, waits.saturating_add(held), deliveries)
@@ -157,7 +159,8 @@ impl Floor {
             let steps = retries.min(backoff.len() as u64);
             let first = backoff.iter().copied().take(usize::try_from(steps).unwrap_or(usize::MAX));
             let waits = sum(first).saturating_add(times(wait, retries - steps));
-            let because = format!("JetStream's {deliveries} deliveries take {}", Human(waits));
+            let because =
+                format!("JetStream's {} {}", counted(deliveries, "delivery takes", "deliveries take"), Human(waits));
             (because, waits, deliveries)
         });
         let by_age = Some(max_age).filter(|age| !age.is_zero()).map(|age| {
@@ -275,6 +278,10 @@ fn times(each: Duration, times: u64) -> Duration {
     seconds.map_or(Duration::MAX, |seconds| Duration::new(seconds, rest))
 }
 
+fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
 fn deliveries(delays: &[Duration]) -> u64 {
     delays.len() as u64 + 1
 }
@@ -367,7 +374,7 @@ mod tests {
         for (floor, text) in [
             (
                 Floor::rabbitmq(&[secs(90)]).outage(2 * DAY).margin(2 * HOUR),
-                "RabbitMQ's 1 delayed retries take 1m 30s, and 2 deliveries may each be held for 30m, + 2d in which \
+                "RabbitMQ's 1 delayed retry takes 1m 30s, and each of 2 deliveries may be held for 30m, + 2d in which \
                  consumers may be down, + a margin of 2h: 2d 3h 1m 30s",
             ),
             (
