@@ -11,6 +11,7 @@ mod lease;
 mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod purge;
 mod schema;
 mod settings;
 #[cfg(feature = "_sqlite")]
@@ -23,6 +24,7 @@ pub(crate) use backend::{
 pub use builder::StoreBuilder;
 pub(crate) use held::Held;
 pub(crate) use lease::{LeaseAnswer, LeaseBackend, LeaseRow, LeaseSql, LeaseStep, NOBODY};
+pub(crate) use purge::{Due, Purging};
 pub(crate) use schema::{Part, Table};
 pub use settings::Isolation;
 pub(crate) use settings::Settings;
@@ -37,7 +39,7 @@ use tokio::sync::{OnceCell, Semaphore};
             `postgres`, `mysql` or `sqlite` of idem-runtime"
 )]
 #[expect(private_bounds, reason = "the set of databases is closed: each needs its own protocol")]
-pub trait Connection: Backend + LeaseBackend {}
+pub trait Connection: Backend + LeaseBackend + Purging {}
 
 /// A store on PostgreSQL.
 #[cfg(feature = "postgres")]

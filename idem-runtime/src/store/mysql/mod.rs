@@ -2,6 +2,7 @@
 
 mod inspect;
 mod lease;
+mod purge;
 
 use super::{
     Connection, Settings,

@@ -5,6 +5,7 @@
 
 mod inspect;
 mod lease;
+mod purge;
 
 use super::{
     Connection, Settings,
