@@ -1,5 +1,5 @@
 //! Compares the rule table with everything that speaks of the rules: the corpora under `tests/ui`, the messages of the
-//! runtime's traits, and the documentation. `IDEM_BLESS=1 cargo test -p idem-macros` writes the documentation again.
+//! runtime's traits, and the documentation. `IDEM_BLESS=1 cargo test -p idem-macros --features guard` writes the documentation again.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -288,9 +288,10 @@ fn guard(guard: &Guard, connection: &Connection, runtime: &Runtime) -> TokenStre
     let method = Ident::new(if *inserts { "insert" } else { "change" }, here);
     // The database is said before the first value, or the compiler would guess one that takes the value.
     let Connection { name, target, store, .. } = connection;
-    let start = match store {
-        None => quote_spanned!(here=> #path::Guard::#method(#sql).on(#name)),
-        Some(_) => quote_spanned!(here=> #path::Guard::<#target>::#method(#sql)),
+    let start = if store.is_none() {
+        quote_spanned!(here=> #path::Guard::#method(#sql).on(#name))
+    } else {
+        quote_spanned!(here=> #path::Guard::<#target>::#method(#sql))
     };
     let unique = unique.iter().map(|unique| quote_spanned!(here=> .unique(#unique)));
     let values = values.iter().map(|value| quote_spanned!(there=> .bind(&#value)));
@@ -460,9 +461,9 @@ fn body(block: &syn::Block, output: &Type, opening: &TokenStream) -> TokenStream
 /// A refused handler: the signature that callers expect, and the body for its own errors, never run. After one error
 /// nothing else is reported.
 pub(crate) fn refused(refused: &Refused) -> TokenStream {
-    let Refused { item, runtime, connection, output, keep_body, leases, keeps, declines } = refused;
+    let Refused { item, runtime, connection, output, keep_body, signature } = refused;
     let here = Span::mixed_site();
-    let kind = if *leases { Kind::Lease } else { Kind::Unit };
+    let kind = if signature.leases { Kind::Lease } else { Kind::Unit };
     let path = runtime.at(here);
     let touched = item.sig.inputs.iter().enumerate().flat_map(|(index, input)| match input {
         FnArg::Typed(typed) if connection.as_ref().is_none_or(|connection| connection.index != index) => {
@@ -489,7 +490,7 @@ pub(crate) fn refused(refused: &Refused) -> TokenStream {
         || quote_spanned!(here=> ::core::result::Result<(), ::core::convert::Infallible>),
         Type::to_token_stream,
     );
-    let returned = match (keeps, declines) {
+    let returned = match (signature.keeps, signature.declines) {
         (false, false) => handled(runtime, &output),
         (true, false) => quote_spanned!(at(&output)=> #path::Replayed<#output>),
         (false, true) => quote_spanned!(at(&output)=> #path::Handled<#path::Decided<#output>>),

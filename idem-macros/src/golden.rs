@@ -1,5 +1,5 @@
-//! Compares whole expansions with files that a reviewer can read. `IDEM_BLESS=1 cargo test -p idem-macros` writes them
-//! again.
+//! Compares whole expansions with files that a reviewer can read. `IDEM_BLESS=1 cargo test -p idem-macros --features guard`
+//! writes them again.
 
 use std::path::PathBuf;
 
@@ -33,7 +33,8 @@ const FILES: [&str; 18] = [
 fn expansions_are_the_reviewed_ones() {
     let bless = std::env::var_os("IDEM_BLESS").is_some();
     let mut differing = Vec::new();
-    for name in FILES {
+    // Without the reader of SQL a guard is refused.
+    for name in FILES.into_iter().filter(|name| cfg!(feature = "guard") || !name.starts_with("guard")) {
         let path = folder().join(format!("{name}.rs"));
         let file = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let input = file.split(RULE).next().unwrap();

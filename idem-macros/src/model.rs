@@ -95,7 +95,12 @@ pub(crate) struct Refused {
     pub(crate) output: Option<Type>,
     /// The body is compiled for its own errors.
     pub(crate) keep_body: bool,
-    /// What the arguments would have made of the signature.
+    pub(crate) signature: Signature,
+}
+
+/// What the arguments would have made of a refused handler's signature.
+#[derive(Clone, Copy)]
+pub(crate) struct Signature {
     pub(crate) leases: bool,
     pub(crate) keeps: bool,
     pub(crate) declines: bool,

@@ -27,7 +27,9 @@ pub async fn on_payment(
                 "UPDATE orders SET status = 'PAID' WHERE order_no = {} AND status = 'WAIT_PAY'",
             )
             .on(db)
-            .bind(&msg.order_no);
+            .bind(&msg.order_no)
+            .exists("SELECT 1 FROM orders WHERE order_no = {}")
+            .bind_exists(&msg.order_no);
         let mut unit = match retry.claim_guarded(db, guard).await? {
             ::idem_runtime::Guarded::First(unit) => unit,
             ::idem_runtime::Guarded::Duplicate(seen) => {

@@ -14,6 +14,7 @@ pub mod cancel;
 mod lab;
 pub mod logs;
 pub mod proxy;
+pub mod rows;
 
 pub use lab::{dialect, mysql, postgres, sqlite};
 

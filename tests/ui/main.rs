@@ -3,7 +3,7 @@
 //! `idem-macros/src/corpus.rs`, next to the rule table.
 //!
 //! `TRYBUILD=overwrite cargo test -p idem-tests --test ui` records the words again, and
-//! `IDEM_BLESS=1 cargo test -p idem-macros` then the documentation that quotes them.
+//! `IDEM_BLESS=1 cargo test -p idem-macros --features guard` then the documentation that quotes them.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "clippy takes helpers of a test binary for library code")]
 

@@ -74,13 +74,16 @@ pub(super) fn guard(arguments: &Arguments, connection: Option<&Connection>, erro
     };
     // A broken `allow` was meant for something: to complain about that too would be a second error for one cause.
     let allowed = arguments.allows.broken || arguments.allows.list.iter().any(|allow| allow.rule == Rule::Guard);
-    let context = guard::Context {
+    let unique = arguments.unique.as_ref().map(syn::LitStr::value);
+    // A broken `unique` is not a missing one.
+    let unique = unique.or_else(|| arguments.has("unique").then(|| "?".to_owned()));
+    let beside = guard::Beside {
         dialect,
-        keyed: arguments.has("key") || arguments.has("token"),
-        unique: arguments.has("unique"),
         allowed,
+        keyed: arguments.has("key") || arguments.has("token"),
+        unique: unique.as_deref(),
     };
-    match guard::read(literal, context) {
+    match guard::read(literal, beside) {
         Ok(read) => Some(Guard {
             sql: read.sql,
             values: read.values,

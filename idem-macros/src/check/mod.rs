@@ -11,7 +11,7 @@ use syn::ItemFn;
 use syn::ext::IdentExt as _;
 
 use crate::errors::{Complaint, Errors};
-use crate::model::{Handler, Refused, Runtime, Scope};
+use crate::model::{Handler, Refused, Runtime, Scope, Signature};
 use crate::parse::Arguments;
 use crate::rules::Rule;
 
@@ -82,9 +82,11 @@ pub(crate) fn handler(arguments: Arguments, item: ItemFn, errors: &mut Errors) -
                 connection,
                 output,
                 keep_body,
-                leases: arguments.has("lease"),
-                keeps: arguments.replay.is_some(),
-                declines: decides,
+                signature: Signature {
+                    leases: arguments.has("lease"),
+                    keeps: arguments.replay.is_some(),
+                    declines: decides,
+                },
             }))
         }
     }

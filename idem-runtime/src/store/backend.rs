@@ -226,7 +226,7 @@ pub(crate) fn start_rollback<C: Backend>(connection: &mut C) {
 }
 
 /// Ends sqlx's innermost transaction.
-#[cfg(feature = "_sqlite")]
+#[cfg(any(feature = "_sqlite", feature = "postgres"))]
 pub(crate) async fn commit<C: Backend>(connection: &mut C) -> Result<(), sqlx::Error> {
     <<C::Database as Database>::TransactionManager>::commit(connection).await
 }

@@ -6,19 +6,25 @@
 mod backend;
 mod builder;
 mod held;
+mod lease;
 #[cfg(feature = "mysql")]
 mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod purge;
 mod schema;
 mod settings;
 #[cfg(feature = "_sqlite")]
 mod sqlite;
 
 use crate::error::{ConfigurationError, DatabaseError, Phase};
-pub(crate) use backend::{Backend, Claimed, CloseError, Entry, Issue, IssuedToken, Kept, Record, Trouble, depth};
+pub(crate) use backend::{
+    Backend, Claimed, CloseError, Entry, Instant, Issue, IssuedToken, Kept, Record, Trouble, depth,
+};
 pub use builder::StoreBuilder;
 pub(crate) use held::Held;
+pub(crate) use lease::{LeaseAnswer, LeaseBackend, LeaseRow, LeaseSql, LeaseStep, NOBODY};
+pub(crate) use purge::{Due, Purging};
 pub(crate) use schema::{Part, Table};
 pub use settings::Isolation;
 pub(crate) use settings::Settings;
@@ -33,7 +39,7 @@ use tokio::sync::{OnceCell, Semaphore};
             `postgres`, `mysql` or `sqlite` of idem-runtime"
 )]
 #[expect(private_bounds, reason = "the set of databases is closed: each needs its own protocol")]
-pub trait Connection: Backend {}
+pub trait Connection: Backend + LeaseBackend + Purging {}
 
 /// A store on PostgreSQL.
 #[cfg(feature = "postgres")]

@@ -139,7 +139,7 @@ impl<C: Connection> Store<C> {
         key: &Key,
         guard: Option<&Guard<C>>,
         attempt: AttemptToken,
-    ) -> (Result<Decided<C>, ClaimError>, Option<Mark>) {
+    ) -> (Result<Decided<C>, ClaimError>, Option<Box<Mark>>) {
         let Some(gate) = self.settings().gate.as_ref().filter(|_| key.is_recorded()) else {
             return (self.ask_store(key, guard, attempt, None).await, None);
         };
@@ -152,7 +152,7 @@ impl<C: Connection> Store<C> {
         if let Ok(Decided::First(_)) = decided {
             return (decided, Some(mark));
         }
-        mark.release(key).await;
+        mark.release().await;
         (decided, None)
     }
 
@@ -166,13 +166,13 @@ impl<C: Connection> Store<C> {
         match self.claim_once(&Target { key, guard }, attempt).await? {
             Try::First(held) => {
                 if let Some(mark) = mark {
-                    mark.store_knows_nothing(key).await;
+                    mark.store_knows_nothing().await;
                 }
                 Ok(Decided::First(held))
             }
             Try::Repeat(record) => {
                 if let Some(mark) = mark {
-                    mark.store_remembers(key, &record).await;
+                    mark.store_remembers(&record).await;
                 }
                 repeat(key, *record).map(Decided::Duplicate)
             }
@@ -344,7 +344,8 @@ impl<C: Connection> Store<C> {
         }
     }
 
-    async fn acquire(&self) -> Result<Held<C>, ClaimError> {
+    /// A connection, and on a database with one writer its turn.
+    pub(crate) async fn acquire(&self) -> Result<Held<C>, ClaimError> {
         let lock_wait = self.settings().lock_wait;
         let turn = match self.turn() {
             Some(turn) => {

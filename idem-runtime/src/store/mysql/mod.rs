@@ -1,6 +1,8 @@
 //! MySQL and MariaDB.
 
 mod inspect;
+mod lease;
+mod purge;
 
 use super::{
     Connection, Settings,

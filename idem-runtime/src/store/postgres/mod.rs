@@ -1,6 +1,8 @@
 //! PostgreSQL (12 or later, for COMMIT AND CHAIN).
 
 mod inspect;
+mod lease;
+mod purge;
 
 use super::{
     Connection, Settings,

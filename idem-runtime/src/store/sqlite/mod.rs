@@ -4,6 +4,8 @@
 //! turn in the store is fair, while SQLite's own busy handler polls and lets some wait for seconds.
 
 mod inspect;
+mod lease;
+mod purge;
 
 use super::{
     Connection, Settings,
