@@ -10,6 +10,7 @@ mod points;
 mod stock;
 mod stories;
 mod story;
+mod two_layers;
 
 use args::Command;
 use std::{

@@ -3,6 +3,7 @@
 use crate::{
     form, order_events, payment, points, stock,
     story::{Options, Scene},
+    two_layers,
 };
 use std::{error::Error, io::Write, path::PathBuf};
 
@@ -19,11 +20,14 @@ pub(crate) enum Story {
     Form,
     /// Events that overtake each other.
     OrderEvents,
+    /// Redis and a database.
+    TwoLayers,
 }
 
 impl Story {
     /// All of them, in the order in which they are listed.
-    pub(crate) const ALL: &[Self] = &[Self::Payment, Self::Stock, Self::Points, Self::Form, Self::OrderEvents];
+    pub(crate) const ALL: &[Self] =
+        &[Self::Payment, Self::Stock, Self::Points, Self::Form, Self::OrderEvents, Self::TwoLayers];
 
     /// Its name on the command line, and that of its folders.
     pub(crate) const fn name(self) -> &'static str {
@@ -33,6 +37,7 @@ impl Story {
             Self::Points => "points",
             Self::Form => "form",
             Self::OrderEvents => "order-events",
+            Self::TwoLayers => "two-layers",
         }
     }
 
@@ -44,6 +49,7 @@ impl Story {
             Self::Points => "points and their balance, flow and sum in one unit: an INSERT guard",
             Self::Form => "a form that is submitted twice: token and replay",
             Self::OrderEvents => "events out of order: declines, a state guard, a version guard",
+            Self::TwoLayers => "Redis in front of the database: a gate (runs without Redis too)",
         }
     }
 
@@ -65,6 +71,7 @@ impl Story {
             Self::Points => points::run(options, &mut Scene::new(out, colour)).await?,
             Self::Form => form::run(options, &mut Scene::new(out, colour)).await?,
             Self::OrderEvents => order_events::run(options, &mut Scene::new(out, colour)).await?,
+            Self::TwoLayers => two_layers::run(options, &mut Scene::new(out, colour)).await?,
         };
         Ok(right)
     }

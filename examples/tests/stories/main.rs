@@ -7,3 +7,4 @@ mod order_events;
 mod points;
 mod run;
 mod stock;
+mod two_layers;
