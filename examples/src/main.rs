@@ -7,6 +7,7 @@ mod order_events;
 mod paper;
 mod payment;
 mod points;
+mod sms;
 mod stock;
 mod stories;
 mod story;

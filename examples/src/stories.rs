@@ -1,7 +1,7 @@
 //! The stories there are.
 
 use crate::{
-    form, order_events, payment, points, stock,
+    form, order_events, payment, points, sms, stock,
     story::{Options, Scene},
     two_layers,
 };
@@ -22,12 +22,14 @@ pub(crate) enum Story {
     OrderEvents,
     /// Redis and a database.
     TwoLayers,
+    /// Work outside the database.
+    Sms,
 }
 
 impl Story {
     /// All of them, in the order in which they are listed.
     pub(crate) const ALL: &[Self] =
-        &[Self::Payment, Self::Stock, Self::Points, Self::Form, Self::OrderEvents, Self::TwoLayers];
+        &[Self::Payment, Self::Stock, Self::Points, Self::Form, Self::OrderEvents, Self::TwoLayers, Self::Sms];
 
     /// Its name on the command line, and that of its folders.
     pub(crate) const fn name(self) -> &'static str {
@@ -38,6 +40,7 @@ impl Story {
             Self::Form => "form",
             Self::OrderEvents => "order-events",
             Self::TwoLayers => "two-layers",
+            Self::Sms => "sms",
         }
     }
 
@@ -50,6 +53,7 @@ impl Story {
             Self::Form => "a form that is submitted twice: token and replay",
             Self::OrderEvents => "events out of order: declines, a state guard, a version guard",
             Self::TwoLayers => "Redis in front of the database: a gate (runs without Redis too)",
+            Self::Sms => "an SMS that must not be sent twice: lease",
         }
     }
 
@@ -72,6 +76,7 @@ impl Story {
             Self::Form => form::run(options, &mut Scene::new(out, colour)).await?,
             Self::OrderEvents => order_events::run(options, &mut Scene::new(out, colour)).await?,
             Self::TwoLayers => two_layers::run(options, &mut Scene::new(out, colour)).await?,
+            Self::Sms => sms::run(options, &mut Scene::new(out, colour)).await?,
         };
         Ok(right)
     }

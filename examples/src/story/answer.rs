@@ -1,7 +1,7 @@
 //! What became of a delivery.
 
 use super::StoryError;
-use idem_runtime::{Advice, Error, Outcome, Seen, TokenError};
+use idem_runtime::{Advice, Busy, Error, Outcome, Seen, TokenError};
 use std::{collections::BTreeMap, fmt, sync::Arc};
 use tokio::{sync::Barrier, task::JoinSet};
 
@@ -36,6 +36,8 @@ impl Answer {
                 let (label, advice) = (error.label(), error.advice());
                 let says = match error {
                     Error::Body(error) => error.to_string(),
+                    // How long its lease still runs differs from run to run.
+                    Error::Busy(Busy::InProgress { .. }) => "another delivery is at it".into(),
                     Error::Token(error) => short(&error).into(),
                     // It names two points in time, which differ from run to run.
                     Error::PayloadMismatch(_) => "other payload than the first time".into(),

@@ -53,6 +53,9 @@ pub(crate) enum StoryError {
     /// The store.
     #[error("the store: {0}")]
     Store(#[from] idem_runtime::ConfigurationError),
+    /// Unfinished work that could not be listed or settled.
+    #[error("the leases: {0}")]
+    Leases(#[from] idem_runtime::ClaimError),
     /// A token that could not be issued.
     #[error("no token: {0}")]
     Token(#[from] idem_runtime::IssueError),

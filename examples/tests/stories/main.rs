@@ -6,5 +6,6 @@ mod form;
 mod order_events;
 mod points;
 mod run;
+mod sms;
 mod stock;
 mod two_layers;
