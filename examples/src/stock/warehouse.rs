@@ -53,7 +53,12 @@ pub(crate) async fn take(db: &mut SqliteConnection, msg: &Deduct) -> Result<Left
         .fetch_optional(&mut *db)
         .await?
         .ok_or(StockError::OutOfStock)?;
-    journal(db, &msg.sku, -msg.quantity, &format!("{}:{}", msg.order_no, msg.line_no)).await?;
+    sqlx::query("INSERT INTO stock_flow (sku, change, cause) VALUES (?, ?, ?)")
+        .bind(&msg.sku)
+        .bind(-msg.quantity)
+        .bind(format!("{}:{}", msg.order_no, msg.line_no))
+        .execute(&mut *db)
+        .await?;
     Ok(Left(left))
 }
 
@@ -79,16 +84,11 @@ pub(crate) async fn put(db: &mut SqliteConnection, sku: &str, quantity: i64, cau
         .fetch_optional(&mut *db)
         .await?
         .ok_or_else(|| StockError::Unknown(sku.into()))?;
-    journal(db, sku, quantity, cause).await?;
-    Ok(Left(left))
-}
-
-async fn journal(db: &mut SqliteConnection, sku: &str, change: i64, cause: &str) -> Result<(), StockError> {
     sqlx::query("INSERT INTO stock_flow (sku, change, cause) VALUES (?, ?, ?)")
         .bind(sku)
-        .bind(change)
+        .bind(quantity)
         .bind(cause)
         .execute(&mut *db)
         .await?;
-    Ok(())
+    Ok(Left(left))
 }

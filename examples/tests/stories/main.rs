@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 mod form;
+mod guide;
 mod order_events;
 mod points;
 mod run;
