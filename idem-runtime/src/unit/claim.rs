@@ -36,7 +36,8 @@ pub enum Claim<C: Connection> {
 pub(super) enum Settled {
     Committed,
     NotCommitted,
-    ByAnother(Seen),
+    /// A repeat by now; or, with another payload than that of the delivery which did it, a mismatch.
+    ByAnother(Result<Seen, ClaimError>),
 }
 
 /// What is claimed: an action by its key, and by a guard where there is one.
@@ -399,7 +400,7 @@ impl<C: Connection> Store<C> {
                     return Some(Settled::NotCommitted);
                 }
                 Ok(Try::Repeat(record)) if record.attempt == Some(lost) => return Some(Settled::Committed),
-                Ok(Try::Repeat(record)) => return Some(Settled::ByAnother(seen(*record))),
+                Ok(Try::Repeat(record)) => return Some(Settled::ByAnother(repeat(key, *record))),
                 // The token has expired since, so it was not burnt.
                 Err(ClaimError::Token(_)) => return Some(Settled::NotCommitted),
                 Ok(_) | Err(_) => backoff.pause().await,
