@@ -11,6 +11,9 @@ const DEFAULT_LIMIT: usize = 64 * 1024;
 const MAX_LIMIT: usize = 8 * 1024 * 1024;
 
 /// A value that can be kept in a record and given back to a repeat: `Serialize` and `DeserializeOwned` of serde.
+///
+/// It comes back as JSON tells it. JSON has one `null`, so `Some(())`, `Some(None)` and `Some(f64::NAN)` come back as
+/// `None`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be kept for `replay`",
     label = "the result of the first time is stored as JSON, and read for a repeat",
