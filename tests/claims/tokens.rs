@@ -88,9 +88,10 @@ idem_tests::on_every_database! {
             let mut text = String::new();
             for row in &rows {
                 for column in row.columns() {
+                    let value: Option<String> = row.try_get_unchecked(column.ordinal()).unwrap_or_default();
                     let bytes: Option<Vec<u8>> = row.try_get_unchecked(column.ordinal()).unwrap_or_default();
                     let bytes = bytes.unwrap_or_default();
-                    text.push_str(&format!("{} {bytes:?} {}\n", column.name(), String::from_utf8_lossy(&bytes)));
+                    text.push_str(&format!("{} {value:?} {}\n", column.name(), String::from_utf8_lossy(&bytes)));
                 }
             }
             assert_eq!(rows.is_empty(), text.is_empty());
@@ -281,7 +282,7 @@ idem_tests::on_every_database! {
         assert!(submit(&lab.store, &form).await.unwrap().is_first());
         assert!(submit(&lab.store, &form).await.unwrap().is_duplicate());
         let foreign = refused(other(&lab.store, &Form::of(unused.as_str())).await);
-        let key = Key::token("claims.form", &token).finish().unwrap();
+        let key = Key::token("claims.form", token.as_str()).finish().unwrap();
         let shown = format!("{token:?} {foreign:?} {foreign} {key:?} {key} {:?}", listener.events());
         let mut written = String::new();
         for table in ["idem_records", "idem_records_tokens", "idem_records_leases"] {
