@@ -260,7 +260,7 @@ impl<C: Connection> Store<C> {
                 release(held);
                 Ok(Try::Again(Reason::Conflict(Box::new("the record was gone when it was to be read"))))
             }
-            Err(error) => self.claim_failed(held, error).await,
+            Err(error) => self.claim_failed(held, error, Part::Records).await,
         }
     }
 
@@ -275,7 +275,7 @@ impl<C: Connection> Store<C> {
                     self.give_back(held).await;
                     return Err(ClaimError::Token(error));
                 }
-                Err(error) => return self.claim_failed(held, error).await,
+                Err(error) => return self.claim_failed(held, error, Part::Tokens).await,
             }
         }
         let Some(guard) = target.guard else { return Ok(Try::First(held)) };
@@ -317,7 +317,8 @@ impl<C: Connection> Store<C> {
         }
     }
 
-    async fn claim_failed(&self, mut held: Held<C>, error: sqlx::Error) -> Result<Try<C>, ClaimError> {
+    /// What an error of the claim means that `part` answered.
+    async fn claim_failed(&self, mut held: Held<C>, error: sqlx::Error, part: Part) -> Result<Try<C>, ClaimError> {
         let trouble = C::trouble(&error);
         if trouble == Trouble::Connection {
             return Ok(Try::Again(Reason::Dead(error)));
@@ -329,10 +330,7 @@ impl<C: Connection> Store<C> {
         match trouble {
             Trouble::Conflict => Ok(Try::Again(Reason::Conflict(Box::new(error)))),
             Trouble::LockWait => Err(ClaimError::Busy(Busy::Claimed(self.settings().lock_wait))),
-            Trouble::NoTable => Err(ClaimError::Configuration(ConfigurationError::NoTable {
-                table: self.settings().table.to_string(),
-                sql: self.migration_sql(),
-            })),
+            Trouble::NoTable => Err(ClaimError::Configuration(self.no_table(part))),
             Trouble::Connection | Trouble::Other => Err(database(Phase::Claim, false, error)),
         }
     }
