@@ -3,7 +3,7 @@
 use crate::{
     error::{ConfigurationError, TokenError},
     key::{Key, hex},
-    store::{Connection, Held, Issue, IssuedToken, Part, Store, Trouble},
+    store::{Connection, Held, Issue, IssuedToken, Part, Store},
 };
 use sha2::{Digest, Sha256};
 use std::{borrow::Cow, fmt, time::Duration};
@@ -155,7 +155,7 @@ impl<C: Connection> Tokens<'_, C> {
         let key = Key::token(self.scope.clone(), token.as_str()).finish()?;
         let issue = Issue { scope: key.scope_name(), key: key.text(), valid_for: ttl, keep_for: retention };
         let failed = |error| match C::trouble(&error) {
-            Trouble::NoTable => IssueError::Configuration(self.store.no_table(Part::Tokens)),
+            crate::store::Trouble::NoTable => IssueError::Configuration(self.store.no_table(Part::Tokens)),
             _ => IssueError::Database(Box::new(error)),
         };
         let mut held = self.store.acquire_for_statement().await.map_err(failed)?;
