@@ -302,13 +302,17 @@ impl<C: Connection> Store<C> {
             return Ok(Try::Again(Reason::Dead(error)));
         }
         let limit = self.settings().answer_timeout;
-        let mut repeat = false;
-        if matches!(within(limit, held.connection().reset(self.statements())).await, Some(Ok(())))
-            && let Some(Ok(is_repeat)) = within(limit, guard.is_repeat(&mut held, &error)).await
-        {
-            repeat = is_repeat;
-            release(held);
+        let resetting = held.connection().reset(self.statements());
+        if !matches!(within(limit, resetting).await, Some(Ok(()))) {
+            return Ok(Try::Again(Reason::Dead(error)));
         }
+        // While nobody can be asked which index it was, it is neither a repeat nor an error for good.
+        let repeat = match within(limit, guard.is_repeat(&mut held, &error)).await {
+            Some(Ok(repeat)) => repeat,
+            Some(Err(asking)) if C::trouble(&asking) == Trouble::Other => false,
+            Some(Err(_)) | None => return Ok(Try::Again(Reason::Dead(error))),
+        };
+        release(held);
         match trouble {
             _ if repeat => Ok(Try::GuardRepeat),
             Trouble::Conflict => Ok(Try::Again(Reason::Conflict(Box::new(error)))),
