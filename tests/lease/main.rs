@@ -19,4 +19,5 @@ mod forgetting;
 mod heartbeat;
 mod life;
 mod lost_answers;
+mod pools;
 mod reconcile;
