@@ -117,6 +117,8 @@ pub use key::{
     AcceptedBy, AllowsBrokerId, AllowsFloat, AllowsNull, AllowsRandom, AllowsTime, BrokerAssigned, Float, IntoKey, Key,
     KeyBuilder, KeyError, KeyPart, KeyWriter, MayBeNull, Moment, Optional, Payload, Random, Stable, Unnamed,
 };
+#[cfg(feature = "redis")]
+pub use lease::RedisLeases;
 pub use lease::{AtLeastOnceLease, Begun, HeldLease, Leases, Resolution, Unfinished, UnfinishedWork};
 pub use outcome::{
     BodyResult, Decided, DecidingResult, Decision, Decline, Handled, Ignored, Outcome, Replayed, Seen, Then, Why,

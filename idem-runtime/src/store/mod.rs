@@ -18,9 +18,9 @@ mod settings;
 mod sqlite;
 
 use crate::error::{ConfigurationError, DatabaseError, Phase};
-pub(crate) use backend::{
-    Backend, Claimed, CloseError, Entry, Instant, Issue, IssuedToken, Kept, Record, Trouble, depth,
-};
+#[cfg(feature = "redis")]
+pub(crate) use backend::Instant;
+pub(crate) use backend::{Backend, Claimed, CloseError, Entry, Issue, IssuedToken, Kept, Record, Trouble, depth};
 pub use builder::StoreBuilder;
 pub(crate) use held::Held;
 pub(crate) use lease::{LeaseAnswer, LeaseBackend, LeaseRow, LeaseSql, LeaseStep, NOBODY};
