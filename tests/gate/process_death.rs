@@ -3,7 +3,7 @@
 use crate::{redis_server::RedisServer, until};
 use idem_runtime::{
     Busy, Error, Key,
-    gate::{Gate as _, Look, RedisGate},
+    gate::{Gate as _, Look},
 };
 use std::{os::unix::process::ExitStatusExt as _, process::Command, time::Duration};
 
@@ -24,8 +24,7 @@ on_every_database_with_redis! {
 
     async fn its_mark_is_busy_until_it_expires_and_then_the_action_runs(lab: Lab) {
         let redis = RedisServer::start();
-        let gate = RedisGate::connect(&redis.url(), "shop").await.unwrap();
-        let gate = gate.timeout(Duration::from_secs(5)).in_flight(Duration::from_secs(60));
+        let gate = crate::redis::gate(&redis, "shop").await.in_flight(Duration::from_secs(60));
         let store = lab.other_store(Lab::builder().gate(gate.clone())).await;
         let mark = "3000".to_owned();
         assert_eq!(die([lab.url.clone(), redis.url(), "shop".to_owned(), mark]).await, Some(SIGABRT));

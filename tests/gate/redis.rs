@@ -30,9 +30,20 @@ async fn knows(gate: &RedisGate, fact: &str) -> bool {
     gate.look(&key(fact)).await != Look::Unknown
 }
 
-/// A gate that waits long, for tests of what it says and not of how fast.
-async fn gate(redis: &RedisServer, namespace: &str) -> RedisGate {
-    patient(RedisGate::connect(&redis.url(), namespace).await.unwrap())
+/// A gate that waits long, for tests of what it says and not of how fast; connected.
+pub(crate) async fn gate(redis: &RedisServer, namespace: &str) -> RedisGate {
+    connected(RedisGate::connect(&redis.url(), namespace).await.unwrap()).await
+}
+
+async fn connected(gate: RedisGate) -> RedisGate {
+    let gate = patient(gate);
+    until("the gate is connected", async || {
+        gate.remember(&key("connected"), &Finished::default(), HOUR).await;
+        knows(&gate, "connected").await
+    })
+    .await;
+    gate.forget(&key("connected")).await;
+    gate
 }
 
 fn patient(gate: RedisGate) -> RedisGate {
@@ -184,7 +195,7 @@ redis_tests! {
         let brief = gate.clone().in_flight(Duration::from_millis(30));
         assert_eq!(brief.begin(&key("two"), &mark("a")).await, Begin::Go);
         until("the mark expired", async || brief.begin(&key("two"), &mark("b")).await == Begin::Go).await;
-        let off = RedisGate::connect(&redis.url(), "off").await.unwrap();
+        let off = self::gate(&redis, "off").await;
         assert_eq!(off.begin(&key("one"), &mark("a")).await, Begin::Go);
         assert_eq!(off.begin(&key("one"), &mark("b")).await, Begin::Go);
         assert_eq!(redis.ask::<i64>(&["EXISTS", &off.redis_key(&key("one"))]), 0);
@@ -195,7 +206,7 @@ redis_tests! {
         redis.stop();
         let namespace = format!("later-{}", redis.port);
         assert!(said(&namespace).2.is_empty());
-        let gate = gate(&redis, &namespace).await;
+        let gate = patient(RedisGate::connect(&redis.url(), &namespace).await.unwrap());
         for _ in 0..100 {
             assert!(!knows(&gate, "one").await);
             gate.remember(&key("one"), &finished(), HOUR).await;
@@ -217,23 +228,23 @@ redis_tests! {
         let redis = RedisServer::start();
         let namespace = format!("held-{}", redis.port);
         assert!(said(&namespace).2.is_empty());
-        let gate = RedisGate::connect(&redis.url(), &namespace).await.unwrap().rest(Duration::from_mins(1));
+        let gate = gate(&redis, &namespace).await;
         gate.remember(&key("one"), &finished(), HOUR).await;
         assert!(knows(&gate, "one").await);
+        let hasty = gate.clone().timeout(Duration::from_millis(50)).rest(Duration::from_secs(5));
         redis.hold();
         let began = std::time::Instant::now();
         for _ in 0..10_000 {
-            assert!(!knows(&gate, "one").await);
+            assert!(!knows(&hasty, "one").await);
         }
         // 10,000 waits of 50 ms would be over eight minutes.
         assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
-        assert_eq!(said(&namespace).0, 1);
+        let (warnings, infos, all) = said(&namespace);
+        assert_eq!((warnings, infos), (1, 0), "{all:#?}");
         redis.go_on();
-        let gate = gate.rest(Duration::from_millis(10));
-        // The minute's rest has begun already; another gate of the server's is well at once.
-        let other = patient(RedisGate::connect(&redis.url(), &namespace).await.unwrap());
-        assert!(knows(&other, "one").await);
-        drop(gate);
+        until("well again", async || knows(&gate, "one").await).await;
+        let (warnings, infos, all) = said(&namespace);
+        assert_eq!((warnings, infos), (1, 1), "{all:#?}");
     }
 
     async fn a_full_server_is_read_and_not_written() {
@@ -317,7 +328,7 @@ redis_tests! {
         assert_eq!((warnings, infos), (1, 0), "{all:#?}");
         assert!(!format!("{all:?} {gate:?}").contains("s3cret"), "{all:?} {gate:?}");
         let right = format!("redis://:right@127.0.0.1:{}", redis.port);
-        let gate = patient(RedisGate::connect(&right, &namespace).await.unwrap());
+        let gate = connected(RedisGate::connect(&right, &namespace).await.unwrap()).await;
         gate.remember(&key("one"), &finished(), HOUR).await;
         assert!(knows(&gate, "one").await);
     }
@@ -326,7 +337,7 @@ redis_tests! {
         let redis = RedisServer::with(&["--cluster-enabled", "yes"]);
         redis.ask::<()>(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
         until("the cluster is up", async || redis.ask::<String>(&["CLUSTER", "INFO"]).contains("cluster_state:ok")).await;
-        let gate = patient(RedisGate::cluster([redis.url()], "shop").await.unwrap()).in_flight(HOUR);
+        let gate = connected(RedisGate::cluster([redis.url()], "shop").await.unwrap()).await.in_flight(HOUR);
         for number in 0..20_i64 {
             let fact = number.to_string();
             assert_eq!(gate.begin(&key(&fact), &mark("a")).await, Begin::Go);
@@ -347,7 +358,7 @@ redis_tests! {
         let sentinel = RedisServer::sentinel(&file);
         sentinel.ask::<()>(&["SENTINEL", "MONITOR", "mymaster", "127.0.0.1", &master.port.to_string(), "1"]);
         sentinel.ask::<()>(&["SENTINEL", "SET", "mymaster", "down-after-milliseconds", "500"]);
-        let gate = patient(RedisGate::sentinel([sentinel.url()], "redis://mymaster/0", "shop").await.unwrap());
+        let gate = connected(RedisGate::sentinel([sentinel.url()], "redis://mymaster/0", "shop").await.unwrap()).await;
         gate.remember(&key("one"), &finished(), HOUR).await;
         assert!(knows(&gate, "one").await);
         assert_eq!(master.ask::<i64>(&["DBSIZE"]), 1);
