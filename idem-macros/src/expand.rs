@@ -343,9 +343,9 @@ fn claim(handler: &Handler) -> TokenStream {
     let runtime = handler.runtime.at(here);
     let claim = match (retry, guard, lease) {
         (_, _, Some(millis)) => {
-            let store = receiver(connection);
+            let store = argument(connection);
             let lease = proc_macro2::Literal::u64_unsuffixed(*millis);
-            quote_spanned!(here=> #store.begin(key, ::core::time::Duration::from_millis(#lease)))
+            quote_spanned!(here=> #runtime::Leases::begin(#store, key, ::core::time::Duration::from_millis(#lease)))
         }
         (None, None, None) => {
             let store = receiver(connection);

@@ -250,8 +250,8 @@ static TABLE: [Entry; 22] = [
         rule: Rule::Scope,
         id: "scope",
         example: "method",
-        what: "a default scope that does not tell the handler from others: on methods, and on functions that are generic \
-               over the message",
+        what: "a default scope that does not tell the handler from others: on methods, on functions that are generic over \
+               the message, and with a token",
         why: "two handlers that share a key space take one's actions for repeats of the other's",
         way_out: "name it: `scope = \"payment.on_paid\"`",
         escape: None,

@@ -168,8 +168,13 @@ impl<C: Connection> Guard<C> {
         match held.connection().run_guard(&sql, self.statement.arguments.clone()).await {
             Ok(1) => Ok(Ran::Passed),
             Ok(0) => match (&self.kind, &self.exists) {
-                (Kind::Insert { .. }, _) => Ok(Ran::Duplicate),
-                (Kind::Change, None) => Ok(Ran::Ignored(Ignored::by_guard(Why::NoMatch))),
+                // `ON CONFLICT (..) DO NOTHING` did nothing.
+                (Kind::Insert { unique: None }, _) => Ok(Ran::Duplicate),
+                // A conflict would have been an error: there was nothing to insert, and to call that a repeat would lose
+                // the message without a word.
+                (Kind::Insert { unique: Some(_) }, _) | (Kind::Change, None) => {
+                    Ok(Ran::Ignored(Ignored::by_guard(Why::NoMatch)))
+                }
                 (Kind::Change, Some(exists)) => {
                     let found = held.connection().finds(&render::<C>(&exists.sql), exists.arguments.clone()).await?;
                     Ok(Ran::Ignored(Ignored::by_guard(if found { Why::NotAllowed } else { Why::NoRow })))
@@ -183,7 +188,7 @@ impl<C: Connection> Guard<C> {
     /// Whether an error of [`run`](Self::run) is the conflict that means "done before". Asked on a clean connection.
     pub(crate) async fn is_repeat(&self, held: &mut Held<C>, error: &sqlx::Error) -> Result<bool, sqlx::Error> {
         let Kind::Insert { unique: Some(index) } = &self.kind else { return Ok(false) };
-        held.connection().is_conflict_on(error, table(&self.statement.sql), index).await
+        held.connection().is_conflict_on(error, &InsertInto::of(&self.statement.sql), index).await
     }
 }
 
@@ -255,12 +260,57 @@ fn render<C: Connection>(sql: &str) -> String {
     out
 }
 
-/// The table of an INSERT, without its quotes.
-fn table(sql: &str) -> &str {
-    let mut words = sql.split(|c: char| c.is_whitespace() || c == '(').filter(|word| !word.is_empty());
-    let into = words.by_ref().any(|word| word.eq_ignore_ascii_case("INTO"));
-    let table = if into { words.next() } else { None };
-    table.unwrap_or_default().trim_matches(['"', '`'])
+/// The table that an INSERT names.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct InsertInto<'a> {
+    /// As it is written, quotes and all.
+    pub(crate) written: &'a str,
+    /// The name in front of the dot, without its quotes.
+    pub(crate) schema: Option<String>,
+    /// The name without its quotes.
+    pub(crate) table: String,
+}
+
+impl<'a> InsertInto<'a> {
+    fn of(sql: &'a str) -> Self {
+        let is_edge =
+            |at: usize| sql.as_bytes().get(at).is_none_or(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_');
+        let into = sql
+            .char_indices()
+            .map(|(at, _)| at)
+            .find(|at| {
+                sql.get(*at..at + 4).is_some_and(|word| word.eq_ignore_ascii_case("INTO"))
+                    && at.checked_sub(1).is_none_or(is_edge)
+                    && is_edge(at + 4)
+            })
+            .map(|at| sql[at + 4..].trim_start());
+        let Some(rest) = into else { return Self::default() };
+        let (first, after) = identifier(rest);
+        let Some(second) = after.strip_prefix('.') else {
+            return Self { written: &rest[..rest.len() - after.len()], schema: None, table: first };
+        };
+        let (second, after) = identifier(second);
+        Self { written: &rest[..rest.len() - after.len()], schema: Some(first), table: second }
+    }
+}
+
+/// The identifier at the start of a text without its quotes, and what follows it.
+fn identifier(text: &str) -> (String, &str) {
+    let Some(quote) = text.chars().next().filter(|first| matches!(first, '"' | '`')) else {
+        let end = text.find(|c: char| c.is_whitespace() || matches!(c, '(' | '.')).unwrap_or(text.len());
+        return (text[..end].to_owned(), &text[end..]);
+    };
+    let mut name = String::new();
+    let mut rest = &text[1..];
+    loop {
+        let Some(end) = rest.find(quote) else { return (name + rest, "") };
+        name.push_str(&rest[..end]);
+        rest = &rest[end + 1..];
+        // A doubled quote is one, and the name goes on.
+        let Some(after) = rest.strip_prefix(quote) else { return (name, rest) };
+        name.push(quote);
+        rest = after;
+    }
 }
 
 /// What an error of the guard means for the claim.
@@ -271,18 +321,31 @@ pub(crate) fn failed<C: Connection>(error: sqlx::Error) -> GuardError {
 
 #[cfg(test)]
 mod tests {
-    use super::table;
+    use super::InsertInto;
 
     #[test]
     fn the_table_of_an_insert_is_found() {
-        for sql in [
-            "INSERT INTO flow (a) VALUES ({})",
-            "insert into flow(a) values ({})",
-            "INSERT\nINTO `flow`\n(a) VALUES ({})",
+        for (sql, written, schema, table) in [
+            ("INSERT INTO flow (a) VALUES ({})", "flow", None, "flow"),
+            ("insert into flow(a) values ({})", "flow", None, "flow"),
+            ("INSERT\nINTO `flow`\n(a) VALUES ({})", "`flow`", None, "flow"),
+            ("INSERT INTO pay.flow(a) VALUES ({})", "pay.flow", Some("pay"), "flow"),
+            ("INSERT INTO \"pay\".\"flow\" (a) VALUES ({})", "\"pay\".\"flow\"", Some("pay"), "flow"),
+            ("INSERT INTO pay.`flow`(a) VALUES ({})", "pay.`flow`", Some("pay"), "flow"),
+            (
+                "INSERT INTO \"my \"\"flow\"\" (1.5)\" VALUES ({})",
+                "\"my \"\"flow\"\" (1.5)\"",
+                None,
+                "my \"flow\" (1.5)",
+            ),
+            ("INSERT INTO über VALUES ({})", "über", None, "über"),
+            ("INSERT INTO \"open", "\"open", None, "open"),
+            ("INSERT INTO", "", None, ""),
+            ("UPDATE flow SET into_account = 1", "", None, ""),
         ] {
-            assert_eq!(table(sql), "flow", "{sql}");
+            let expected = InsertInto { written, schema: schema.map(str::to_owned), table: table.to_owned() };
+            assert_eq!(InsertInto::of(sql), expected, "{sql}");
         }
-        assert_eq!(table("UPDATE flow SET a = 1"), "");
     }
 
     #[cfg(feature = "postgres")]

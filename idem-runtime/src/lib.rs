@@ -57,6 +57,7 @@
 //! | unit | claim, body, seal, commit: all or nothing | [`Unit`], [`Store::once`] |
 //! | outcome | first, duplicate, ignored | [`Outcome`] |
 //! | store | a database plus settings: the authority | [`Store`] |
+//! | gate | a fast memory of finished actions in front of a store; may only save work | [`gate`] |
 //!
 //! # Where to look
 //!
@@ -75,6 +76,8 @@
 //!
 //! `chrono`, `time`, `jiff`, `uuid`, `ulid` teach the compiler about these crates' types in keys: dates are accepted,
 //! instants and random ids are refused by name and reason. Without the feature such a type is refused as unknown.
+//!
+//! `gate-memory` and `redis` (with `redis-cluster`, `redis-sentinel`) bring the gates of the module [`gate`].
 //!
 //! # Logs
 //!
@@ -117,6 +120,8 @@ pub use key::{
     AcceptedBy, AllowsBrokerId, AllowsFloat, AllowsNull, AllowsRandom, AllowsTime, BrokerAssigned, Float, IntoKey, Key,
     KeyBuilder, KeyError, KeyPart, KeyWriter, MayBeNull, Moment, Optional, Payload, Random, Stable, Unnamed,
 };
+#[cfg(feature = "redis")]
+pub use lease::RedisLeases;
 pub use lease::{AtLeastOnceLease, Begun, HeldLease, Leases, Resolution, Unfinished, UnfinishedWork};
 pub use outcome::{
     BodyResult, Decided, DecidingResult, Decision, Decline, Handled, Ignored, Outcome, Replayed, Seen, Then, Why,

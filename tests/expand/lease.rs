@@ -15,7 +15,12 @@ pub async fn send_sms(
         .named_part(send_sms__sms_order_no, &sms.order_no)
         .text(":shipped")
         .finish();
-    let held = match lease.begin(key, ::core::time::Duration::from_millis(30000)).await?
+    let held = match ::idem_runtime::Leases::begin(
+            lease,
+            key,
+            ::core::time::Duration::from_millis(30000),
+        )
+        .await?
     {
         ::idem_runtime::Begun::First(held) => held,
         ::idem_runtime::Begun::Duplicate(seen) => {

@@ -9,6 +9,9 @@
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 mod readme {}
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/guide/another-database.md")]
+mod guide_another_database {}
 
 #[cfg(doctest)]
 mod guide {

@@ -377,7 +377,7 @@ idem_tests::on_every_database! {
 
     /// Dropped at each of its awaits, a purge has deleted whole batches, and nothing that the archive has not got.
     async fn a_purge_that_is_dropped_anywhere_leaves_whole_batches(lab: Lab) {
-        const ROWS: i64 = 120;
+        const ROWS: i64 = 80;
         let (_proxy, url) = match lab.url.split_once('@') {
             None => (None, lab.url.clone()),
             Some((_, rest)) => {
@@ -394,7 +394,7 @@ idem_tests::on_every_database! {
             for wait in 1.. {
                 assert!(wait < 500);
                 run_sql(&lab, "DELETE FROM idem_records").await;
-                fill(&lab, "old", 120, -1).await;
+                fill(&lab, "old", 80, -1).await;
                 fill(&lab, "live", 3, HOUR).await;
                 let exported = AtomicU64::new(0);
                 let purge = if archived {

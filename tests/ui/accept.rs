@@ -72,6 +72,8 @@ mod groups_in_parentheses;
 mod guide_number;
 mod io_result;
 mod kind_before_the_number;
+mod lease_of_a_function;
+mod lease_of_a_method;
 mod letters_of_other_scripts;
 mod liquidity_pool;
 mod longer_field_of_the_same_name;

@@ -65,6 +65,9 @@ async fn try_begin(ledger: &Arc<dyn Ledger>, key: &Key, lease: Duration) -> Resu
     for _ in 0..ROUNDS {
         answer = match answer? {
             Begin::Began { fence, attempts } => {
+                // A connection goes back to its pool in a task, which may stand next on this very thread. A body that
+                // blocks the thread would keep the connection from the heartbeat.
+                tokio::task::yield_now().await;
                 unread.armed = false;
                 return Ok(Decided::First(owned(&request, fence, attempts), asked));
             }

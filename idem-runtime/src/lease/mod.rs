@@ -19,10 +19,14 @@ mod heartbeat;
 mod held;
 mod ledger;
 mod provider_key;
+#[cfg(feature = "redis")]
+mod redis;
 mod sql;
 mod unfinished;
 
 pub use self::held::{AtLeastOnceLease, HeldLease};
+#[cfg(feature = "redis")]
+pub use self::redis::RedisLeases;
 pub use self::unfinished::{Resolution, Unfinished, UnfinishedWork};
 
 use crate::{

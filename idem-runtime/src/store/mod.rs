@@ -18,9 +18,9 @@ mod settings;
 mod sqlite;
 
 use crate::error::{ConfigurationError, DatabaseError, Phase};
-pub(crate) use backend::{
-    Backend, Claimed, CloseError, Entry, Instant, Issue, IssuedToken, Kept, Record, Trouble, depth,
-};
+#[cfg(feature = "redis")]
+pub(crate) use backend::Instant;
+pub(crate) use backend::{Backend, Claimed, CloseError, Entry, Issue, IssuedToken, Kept, Record, Trouble, depth};
 pub use builder::StoreBuilder;
 pub(crate) use held::Held;
 pub(crate) use lease::{LeaseAnswer, LeaseBackend, LeaseRow, LeaseSql, LeaseStep, NOBODY};
@@ -216,7 +216,7 @@ impl<C: Connection> Store<C> {
         held.set_clean();
         let (table, sql) = (table.to_string(), C::migration_sql(&self.shared.settings));
         match found {
-            None => Err(ConfigurationError::NoTable { table, sql }),
+            None => Err(self.no_table(part)),
             Some(faults) if faults.is_empty() => {
                 // Already set in a store that is in use.
                 let _ = self.shared.ready[part as usize].set(());
@@ -230,6 +230,12 @@ impl<C: Connection> Store<C> {
     /// they would wait for each other's timeouts when the database is away.
     pub(crate) async fn ready(&self, part: Part) -> Result<(), ConfigurationError> {
         if self.shared.ready[part as usize].initialized() { Ok(()) } else { self.verify_part(part).await }
+    }
+
+    /// A table is not there.
+    pub(crate) fn no_table(&self, part: Part) -> ConfigurationError {
+        let table = Table::new(&self.shared.settings.table, part).to_string();
+        ConfigurationError::NoTable { table, sql: self.migration_sql() }
     }
 
     async fn acquire_for_schema(&self) -> Result<Held<C>, ConfigurationError> {

@@ -304,7 +304,7 @@ async fn settle<C: Connection, E>(
     }
     match settled {
         Some(Settled::Committed) => Ok(Closed::Committed),
-        Some(Settled::ByAnother(seen)) => Ok(Closed::ByAnother(seen)),
+        Some(Settled::ByAnother(seen)) => Ok(Closed::ByAnother(seen?)),
         Some(Settled::NotCommitted) => {
             Err(Error::Database(DatabaseError { phase: Phase::Commit, retryable: true, source: Box::new(error) }))
         }
