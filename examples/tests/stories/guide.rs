@@ -91,3 +91,15 @@ fn every_story_has_its_page_and_every_page_is_listed() {
         assert!(page(story).contains(&format!("cargo run -p idem-examples -- {story}")), "{story}");
     }
 }
+
+#[test]
+fn links_lead_somewhere() {
+    for entry in fs::read_dir(guide()).unwrap().map(|entry| entry.unwrap().path()) {
+        let text = fs::read_to_string(&entry).unwrap();
+        let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        for link in links.filter(|link| !link.starts_with("http") && !link.starts_with('#')) {
+            let file = link.split('#').next().unwrap();
+            assert!(guide().join(file).exists(), "{}: {link}", entry.display());
+        }
+    }
+}
