@@ -209,7 +209,7 @@ mod values {
                 "INSERT INTO kept (id, small, medium, large, yes, words) VALUES ({}, {}, {}, {}, {}, {})"
             ).bind(id).unique("id");
             let lowest = insert(1).bind(i16::MIN).bind(i32::MIN).bind(i64::MIN).bind(false).bind("x");
-            let highest = insert(2).bind(i16::MAX).bind(i32::MAX).bind(&i64::MAX).bind(true).bind(&&"x");
+            let highest = insert(2).bind(i16::MAX).bind(i32::MAX).bind(i64::MAX).bind(true).bind("x");
             let missing = insert(3).bind(None::<i16>).bind(None::<i32>).bind(None::<i64>).bind(None::<bool>).bind(None::<String>);
             let present = insert(4).bind(Some(1_i16)).bind(Some(1_i32)).bind(Some(1_i64)).bind(Some(true)).bind(Some("x".to_owned()));
             for guard in [lowest, highest, missing, present] {
