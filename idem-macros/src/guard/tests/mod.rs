@@ -28,7 +28,7 @@ fn literal(text: &str) -> LitStr {
     LitStr::new(text, Span::call_site())
 }
 
-fn on<'a>(dialect: Dialect, beside: Beside<'a>) -> Beside<'a> {
+fn on(dialect: Dialect, beside: Beside<'_>) -> Beside<'_> {
     Beside { dialect, ..beside }
 }
 
