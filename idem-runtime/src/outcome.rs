@@ -68,8 +68,8 @@ impl<T, R> Outcome<T, R> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Seen<R = ()> {
-    /// When the action was claimed, by the database's clock. `None` when no record says it: the repeat was recognised
-    /// by a business table's own unique index.
+    /// When the action was claimed, by the database's clock. `None` when no record was read: the repeat was
+    /// recognised by a business table's own unique index, or by a gate that was told right after COMMIT.
     pub first_at: Option<SystemTime>,
     /// The delivery that claimed it, if its handler names deliveries.
     pub delivery_id: Option<String>,

@@ -9,11 +9,15 @@
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 mod readme {}
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/guide/another-database.md")]
+mod guide_another_database {}
 
 pub mod cancel;
 mod lab;
 pub mod logs;
 pub mod proxy;
+pub mod rows;
 
 pub use lab::{dialect, mysql, postgres, sqlite};
 

@@ -63,6 +63,21 @@ impl Listener {
     }
 }
 
+/// The events with the target `idem` of all threads that no [`Listener`] sits on, since the first call. A test picks out its
+/// own by a field, since others run beside it.
+#[must_use]
+pub fn everywhere(field: &str, value: &str) -> Vec<Heard> {
+    static HEARD: OnceLock<Arc<Mutex<Vec<Heard>>>> = OnceLock::new();
+    let heard = HEARD.get_or_init(|| {
+        let heard = Arc::default();
+        // Another one would be another test's: there is none in this laboratory.
+        let _ = tracing::subscriber::set_global_default(Ear(Arc::clone(&heard)));
+        heard
+    });
+    let heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
+    heard.iter().filter(|event| event.field(field) == Some(value)).cloned().collect()
+}
+
 struct Ear(Arc<Mutex<Vec<Heard>>>);
 
 impl Subscriber for Ear {

@@ -1,5 +1,10 @@
 use super::{Connection, Isolation, Settings, Store, settings::TableName};
-use crate::{error::ConfigurationError, gate::Gate, retention::Retention};
+use crate::{
+    error::ConfigurationError,
+    floor::Floor,
+    gate::{Front, Gate},
+    retention::Retention,
+};
 use std::{marker::PhantomData, sync::Arc, time::Duration};
 
 /// Settings of a [`Store`].
@@ -24,12 +29,13 @@ use std::{marker::PhantomData, sync::Arc, time::Duration};
 pub struct StoreBuilder<C> {
     settings: Settings,
     table: Option<String>,
+    covers: Option<Floor>,
     connection: PhantomData<fn() -> C>,
 }
 
 impl<C: Connection> StoreBuilder<C> {
     pub(super) fn new() -> Self {
-        Self { settings: Settings::default(), table: None, connection: PhantomData }
+        Self { settings: Settings::default(), table: None, covers: None, connection: PhantomData }
     }
 
     /// The record table, `idem_records` by default, optionally with its schema: `"payments.idem_records"`.
@@ -63,6 +69,32 @@ impl<C: Connection> StoreBuilder<C> {
         self
     }
 
+    /// How long after its first delivery a message can come again. A store whose retention is shorter is refused, with the
+    /// least that is needed and how it came about. May be said several times: the longest counts.
+    ///
+    /// ```no_run
+    /// # #[cfg(feature = "postgres")]
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use idem_runtime::{Floor, PgStore, Retention};
+    /// use std::time::Duration;
+    ///
+    /// let floor = Floor::rocketmq().redriven_within(Duration::from_secs(3 * 86_400));
+    /// let store = PgStore::builder()
+    ///     .retention(Retention::days(7))
+    ///     .covers(floor)
+    ///     .connect("postgres://app@db.internal/shop")
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn covers(mut self, floor: Floor) -> Self {
+        self.covers = Some(match self.covers {
+            Some(covers) => covers.and(floor),
+            None => floor,
+        });
+        self
+    }
+
     /// For [`connect`](Self::connect): the most connections, 10 by default. On SQLite there is one writer connection
     /// whatever is said here.
     pub fn max_connections(mut self, connections: u32) -> Self {
@@ -86,15 +118,16 @@ impl<C: Connection> StoreBuilder<C> {
     }
 
     /// A gate in front of the store: a fast memory of finished actions, which answers repeats without the database. It
-    /// is told of an action after COMMIT and never decides alone that work is lost; see [`gate`](crate::gate).
+    /// is told of an action after COMMIT and never decides alone that work is lost; see [`gate`](crate::gate). One gate is
+    /// for one record table.
     pub fn gate(mut self, gate: impl Gate) -> Self {
-        self.settings.gate = Some(Arc::new(gate));
+        self.settings.gate = Some(Arc::new(Front::new(gate)));
         self
     }
 
     /// Whether what the gate remembers is asked of the store again, false by default. For where the store may forget
     /// what was committed: an asynchronous replica that is promoted, a restored backup. A gate then saves nothing on a
-    /// finished action, and still keeps deliveries away from one that is running.
+    /// finished action, and its marks still keep deliveries away from one that is running.
     pub fn confirm(mut self, confirm: bool) -> Self {
         self.settings.confirm = confirm;
         self
@@ -103,7 +136,8 @@ impl<C: Connection> StoreBuilder<C> {
     /// Connects to a database.
     ///
     /// # Errors
-    /// [`ConfigurationError`] when the table name, the URL or the answer of the database is wrong.
+    /// [`ConfigurationError`] when the table name, the URL or the answer of the database is wrong, or when the retention
+    /// is shorter than what the store [`covers`](Self::covers).
     pub async fn connect(self, url: &str) -> Result<Store<C>, ConfigurationError> {
         let settings = self.settings()?;
         let pool = C::open_pool(url, &settings).await.map_err(|error| ConfigurationError::Connect(Box::new(error)))?;
@@ -113,7 +147,7 @@ impl<C: Connection> StoreBuilder<C> {
     /// A store over the application's own pool.
     ///
     /// # Errors
-    /// [`ConfigurationError::TableName`].
+    /// [`ConfigurationError::TableName`], [`ConfigurationError::Retention`].
     pub fn pool(self, pool: sqlx::Pool<C::Database>) -> Result<Store<C>, ConfigurationError> {
         Ok(Store::build(pool, self.settings()?))
     }
@@ -122,6 +156,12 @@ impl<C: Connection> StoreBuilder<C> {
         let mut settings = self.settings;
         if let Some(name) = self.table {
             settings.table = TableName::parse(&name)?;
+        }
+        if let Some(floor) = self.covers {
+            let (retention, needed) = (settings.retention.as_duration(), floor.least());
+            if retention < needed {
+                return Err(ConfigurationError::Retention { retention, needed, because: floor.to_string() });
+            }
         }
         Ok(settings)
     }

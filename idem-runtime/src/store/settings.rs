@@ -1,4 +1,4 @@
-use crate::{error::ConfigurationError, gate::Gate, retention::Retention};
+use crate::{error::ConfigurationError, gate::Front, retention::Retention};
 use std::{fmt, sync::Arc, time::Duration};
 
 /// The isolation level of a unit's transaction.
@@ -119,7 +119,7 @@ pub(crate) struct Settings {
     pub(crate) max_connections: Option<u32>,
     pub(crate) acquire_timeout: Duration,
     pub(crate) answer_timeout: Duration,
-    pub(crate) gate: Option<Arc<dyn Gate>>,
+    pub(crate) gate: Option<Arc<Front>>,
     /// Ask the store about what the gate remembers.
     pub(crate) confirm: bool,
 }

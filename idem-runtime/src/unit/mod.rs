@@ -19,7 +19,7 @@ mod claim;
 mod mark;
 mod retry;
 
-pub(crate) use attempt::AttemptToken;
+pub(crate) use attempt::{AttemptToken, Backoff, no_answer, within};
 pub use claim::Claim;
 pub use retry::Retry;
 
@@ -31,7 +31,6 @@ use crate::{
     replay::{Keep, Replay, Replayable},
     store::{CloseError, Connection, Held, Kept, Store, Trouble, depth},
 };
-use attempt::{no_answer, within};
 use claim::Settled;
 use mark::Mark;
 use std::{fmt, time::Duration};
@@ -59,7 +58,7 @@ struct ClaimedAction {
     key: Key,
     stage: Stage,
     /// Its standing at the gate, where there is one.
-    mark: Option<Mark>,
+    mark: Option<Box<Mark>>,
 }
 
 /// What became of a COMMIT.
@@ -85,19 +84,17 @@ impl Drop for ClaimedAction {
             Stage::Closing => log::dropped_while_closing(&self.key),
             Stage::Ended => {}
         }
-        if let Some(mark) = self.mark.take() {
-            mark.release_later(&self.key);
-        }
     }
 }
 
 impl ClaimedAction {
-    /// Tells the gate that the unit has ended.
+    /// Tells the gate that the unit has ended. Nothing waits for a gate that could wait for the database, or be waited for:
+    /// the connection, and on SQLite the turn, is given back before.
     async fn leave_gate(&mut self, committed: Option<HasResult>, keep: Duration) {
         match (self.mark.take(), committed) {
             (None, _) => {}
-            (Some(mark), Some(HasResult(has_result))) => mark.committed(&self.key, has_result, keep).await,
-            (Some(mark), None) => mark.release(&self.key).await,
+            (Some(mark), Some(HasResult(has_result))) => mark.committed(has_result, keep).await,
+            (Some(mark), None) => mark.release().await,
         }
     }
 }
@@ -171,10 +168,16 @@ impl<C: Connection> Unit<C> {
                 if depth(self.held.connection()) == 0 {
                     self.held.set_clean();
                 }
+                drop(self.held);
                 Ok(Closed::Committed)
             }
-            Err(CloseError::Unsealed(how)) => Err(self.transaction_ended(how).await),
+            Err(CloseError::Unsealed(how)) => {
+                let error = self.transaction_ended(how).await;
+                drop(self.held);
+                Err(error)
+            }
             Err(CloseError::RolledBack(error)) => {
+                drop(self.held);
                 let retryable = !matches!(C::trouble(&error), Trouble::Other);
                 Err(Error::Database(DatabaseError { phase: Phase::Commit, retryable, source: Box::new(error) }))
             }
@@ -235,6 +238,7 @@ impl<C: Connection> Unit<C> {
                 if depth(self.held.connection()) == 0 {
                     self.held.set_clean();
                 }
+                drop(self.held);
             }
             // A deadlock rolls everything back by itself, and is no fault of the body. A claim that is there all the
             // same is, and a redelivery would be taken for a repeat; so it is, too, when that cannot be ruled out.
@@ -248,6 +252,7 @@ impl<C: Connection> Unit<C> {
                     log::ended_inside(&self.claimed.key, &ended);
                     return Err(Error::TransactionEnded(ended));
                 }
+                drop(self.held);
             }
             // The connection is lost, and the server rolls back, unless the body had committed before. When nobody can
             // be asked the database is away, which is the likelier reason for all of this.
@@ -299,7 +304,7 @@ async fn settle<C: Connection, E>(
     }
     match settled {
         Some(Settled::Committed) => Ok(Closed::Committed),
-        Some(Settled::ByAnother(seen)) => Ok(Closed::ByAnother(seen)),
+        Some(Settled::ByAnother(seen)) => Ok(Closed::ByAnother(seen?)),
         Some(Settled::NotCommitted) => {
             Err(Error::Database(DatabaseError { phase: Phase::Commit, retryable: true, source: Box::new(error) }))
         }
@@ -320,6 +325,8 @@ fn shown<E>(error: &Error<E>) -> String {
         Error::Token(error) => error.to_string(),
         Error::Guard(error) => error.to_string(),
         Error::LeaseLost(error) => error.to_string(),
+        Error::CompletionUnknown(error) => error.to_string(),
+        Error::Redis(error) => error.to_string(),
         Error::Body(_) => "the body failed".to_owned(),
     }
 }
