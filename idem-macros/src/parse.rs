@@ -151,7 +151,7 @@ fn one(argument: Vec<TokenTree>, arguments: &mut Arguments, errors: &mut Errors)
         return;
     }
     if word == "declines" || word == "replay" {
-        flag(&name, tokens.collect(), arguments, errors);
+        flag(&name, &tokens.collect::<Vec<_>>(), arguments, errors);
         return;
     }
     match tokens.next() {
@@ -186,15 +186,15 @@ fn one(argument: Vec<TokenTree>, arguments: &mut Arguments, errors: &mut Errors)
         "token" => arguments.token = errors.take(written(value)),
         "guard" => arguments.guard = errors.take(statement(value)),
         "unique" => arguments.unique = errors.take(index(value)),
-        "lease" => arguments.lease = errors.take(lease(value)),
+        "lease" => arguments.lease = errors.take(lease(&value)),
         "delivery" => arguments.delivery = errors.take(written(value)).map(|written| written.expr),
         _ => arguments.record = errors.take(written(value)).map(|written| written.expr),
     }
 }
 
 /// `declines`, `replay` and `replay(..)`: words without a value.
-fn flag(name: &Ident, rest: Vec<TokenTree>, arguments: &mut Arguments, errors: &mut Errors) {
-    match (name.to_string().as_str(), rest.as_slice()) {
+fn flag(name: &Ident, rest: &[TokenTree], arguments: &mut Arguments, errors: &mut Errors) {
+    match (name.to_string().as_str(), rest) {
         ("declines", []) => arguments.declines = Some(name.span()),
         ("declines", _) => {
             let complaint = Complaint::new(Rule::Argument, "`declines` is a word without a value");
@@ -278,13 +278,13 @@ fn index(value: TokenStream) -> syn::Result<LitStr> {
 }
 
 /// From one second, below which nothing could be renewed in time, to one day.
-fn lease(value: TokenStream) -> syn::Result<u64> {
+fn lease(value: &TokenStream) -> syn::Result<u64> {
     let wrong = |tokens: &dyn quote::ToTokens| {
         Complaint::new(Rule::Argument, "`lease` is how long the work may go on without a sign of life, from 1s to 24h")
             .help("write `lease = \"30s\"`, with `s`, `m` or `h`")
             .on(tokens)
     };
-    let Some(literal) = string(&value) else { return Err(wrong(&value)) };
+    let Some(literal) = string(value) else { return Err(wrong(value)) };
     let text = literal.value();
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
     let unit = match &text[digits.len()..] {
