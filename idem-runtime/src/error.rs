@@ -241,7 +241,7 @@ pub enum GuardError {
     /// A value could not be bound.
     #[error("value number {number} of the guard could not be bound: {source}")]
     Bind {
-        /// Its number, from 1.
+        /// Its number, from 1, in the statement or in its `exists` query.
         number: usize,
         /// The driver's error.
         source: Box<dyn std::error::Error + Send + Sync>,

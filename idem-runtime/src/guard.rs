@@ -132,25 +132,27 @@ impl<C: Connection> Guard<C> {
 
     /// Binds the next value of the guard.
     pub fn bind(mut self, value: impl Bind<C::Database>) -> Self {
+        let number = self.statement.arguments.len() + 1;
         let bound = value.add_to(&mut self.statement.arguments);
-        self.note(bound);
+        self.note(number, bound);
         self
     }
 
     /// Binds the next value of the [`exists`](Self::exists) query.
     pub fn bind_exists(mut self, value: impl Bind<C::Database>) -> Self {
         if let Some(exists) = &mut self.exists {
+            let number = exists.arguments.len() + 1;
             let bound = value.add_to(&mut exists.arguments);
-            self.note(bound);
+            self.note(number, bound);
         }
         self
     }
 
-    fn note(&mut self, bound: Result<(), sqlx::error::BoxDynError>) {
+    fn note(&mut self, number: usize, bound: Result<(), sqlx::error::BoxDynError>) {
         if let Err(error) = bound
             && self.failed.is_none()
         {
-            self.failed = Some((self.statement.arguments.len() + 1, error));
+            self.failed = Some((number, error));
         }
     }
 

@@ -83,6 +83,7 @@ struct Lopsided {
     number: u64,
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
 fn as_text<S: Serializer>(_: &u64, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(SECRET)
 }

@@ -84,6 +84,7 @@ idem_tests::on_every_database! {
         /// All that is in a table, as text.
         async fn dump(lab: &Lab, table: &str) -> String {
             use sqlx::{Column as _, Executor as _, Row as _};
+            use std::fmt::Write as _;
             let rows = lab.pool.fetch_all(sqlx::raw_sql(AssertSqlSafe(format!("SELECT * FROM {table}")))).await.unwrap();
             let mut text = String::new();
             for row in &rows {
@@ -91,7 +92,7 @@ idem_tests::on_every_database! {
                     let value: Option<String> = row.try_get_unchecked(column.ordinal()).unwrap_or_default();
                     let bytes: Option<Vec<u8>> = row.try_get_unchecked(column.ordinal()).unwrap_or_default();
                     let bytes = bytes.unwrap_or_default();
-                    text.push_str(&format!("{} {value:?} {}\n", column.name(), String::from_utf8_lossy(&bytes)));
+                    writeln!(text, "{} {value:?} {}", column.name(), String::from_utf8_lossy(&bytes)).unwrap();
                 }
             }
             assert_eq!(rows.is_empty(), text.is_empty());

@@ -71,6 +71,20 @@ on_every_remote_place! {
         }
     }
 
+    async fn a_completion_outlasts_a_short_outage(lab: Lab) {
+        let road = lab.road(Duration::ZERO).await.unwrap();
+        let leases = lab.client(Some(&road), TIMEOUT * 20).await;
+        let held = first(&leases, "a").await;
+        road.refuse(true);
+        road.break_all();
+        let completing = tokio::spawn(held.complete::<_, io::Error>(()));
+        // Longer than one try lasts: that of a pool is a second.
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        road.refuse(false);
+        assert!(completing.await.unwrap().unwrap().is_first());
+        assert!(lab.written("a").await.unwrap().done);
+    }
+
     async fn a_completion_that_cannot_be_written_is_an_error_of_its_own_and_the_work_runs_again(lab: Lab) {
         let road = lab.road(Duration::ZERO).await.unwrap();
         let leases = lab.client(Some(&road), TIMEOUT).await;

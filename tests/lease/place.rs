@@ -121,7 +121,7 @@ macro_rules! sql_place {
             }
 
             async fn outlive(&self, fact: &str) {
-                shift(&self.pool.clone().into(), "keep_until", fact, Duration::from_secs(40 * 86_400)).await;
+                shift(&self.pool.clone().into(), "keep_until", fact, Duration::from_hours(40 * 24)).await;
             }
 
             async fn client(&self, road: Option<&Proxy>, answer_timeout: Duration) -> impl Leases + Clone + use<> {

@@ -4,7 +4,7 @@ use crate::place::{LEASE, Place as _, SCOPE, begin, first, key, on_every_place};
 use idem_runtime::{Begun, ClaimError, Error, Key, Resolution};
 use std::{io, time::Duration};
 
-const HOUR: Duration = Duration::from_secs(3600);
+const HOUR: Duration = Duration::from_hours(1);
 
 on_every_place! {
     async fn what_was_begun_and_not_done_is_listed_once_it_is_old_enough(lab: Lab) {

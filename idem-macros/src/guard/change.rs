@@ -167,8 +167,9 @@ pub(super) fn exists_of_update(reader: &Reader<'_>, update: &Update) -> Exists {
     if update.from.is_some() || !is_plain(&update.table) {
         return None;
     }
-    let kept = conjuncts(update.selection.as_ref()?).into_iter().filter(|part| !mentions(part, &assigned)).collect();
-    query(reader, &update.table, kept)
+    let kept: Vec<&Expr> =
+        conjuncts(update.selection.as_ref()?).into_iter().filter(|part| !mentions(part, &assigned)).collect();
+    query(reader, &update.table, &kept)
 }
 
 /// Finds the row in any state. A DELETE says nothing about states, so what holds no value of the message is taken for
@@ -180,10 +181,10 @@ pub(super) fn exists_of_delete(reader: &Reader<'_>, delete: &Delete) -> Exists {
     }
     let all = conjuncts(delete.selection.as_ref()?);
     let kept: Vec<&Expr> = all.iter().copied().filter(|part| names_row(reader, part, &[])).collect();
-    if kept.len() == all.len() { None } else { query(reader, table, kept) }
+    if kept.len() == all.len() { None } else { query(reader, table, &kept) }
 }
 
-fn query(reader: &Reader<'_>, table: &TableWithJoins, kept: Vec<&Expr>) -> Exists {
+fn query(reader: &Reader<'_>, table: &TableWithJoins, kept: &[&Expr]) -> Exists {
     if !kept.iter().any(|part| names_row(reader, part, &[])) {
         return None;
     }

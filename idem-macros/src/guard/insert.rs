@@ -30,14 +30,15 @@ pub(super) fn insert(reader: &Reader<'_>, insert: &Insert, kind: Kind) -> Result
         _ => {}
     }
     let columns = index(reader, insert, &row);
-    if columns.is_empty() {
-        return match row.iter().any(|(_, value)| reader.names_something(value)) {
-            true => Ok(()),
-            false => Err(Refusal::judged("no value of the message stands in this INSERT", reader.whole())
-                .help("insert the number of the action: `VALUES ({msg.biz_no}, ..)`")),
-        };
+    if !columns.is_empty() {
+        return identity(reader, &row, &columns);
     }
-    identity(reader, &row, &columns)
+    if row.iter().any(|(_, value)| reader.names_something(value)) { Ok(()) } else { Err(no_value(reader)) }
+}
+
+fn no_value(reader: &Reader<'_>) -> Refusal {
+    Refusal::judged("no value of the message stands in this INSERT", reader.whole())
+        .help("insert the number of the action: `VALUES ({msg.biz_no}, ..)`")
 }
 
 fn index_help(reader: &Reader<'_>) -> String {
@@ -63,8 +64,7 @@ fn row<'i>(reader: &Reader<'_>, insert: &'i Insert) -> Result<Vec<(Option<String
         return Ok(pairs.collect());
     }
     let Some(source) = &insert.source else {
-        return Err(Refusal::judged("no value of the message stands in this INSERT", reader.whole())
-            .help("insert the number of the action: `VALUES ({msg.biz_no}, ..)`"));
+        return Err(no_value(reader));
     };
     let is_bare = source.to_string() == source.body.to_string();
     let SetExpr::Values(values) = &*source.body else {
@@ -166,14 +166,13 @@ fn identity(reader: &Reader<'_>, row: &[(Option<String>, &Expr)], columns: &[Str
         };
         match known(value, reader.text) {
             Known::Null => return refuse(format!("NULL in `{column}` never conflicts, so a repeat would be inserted")),
-            Known::Text(_) | Known::Number(_) | Known::Bound(_) => {}
             Known::NotNull | Known::Other if !reader.names_something(value) => {
                 return refuse(format!(
                     "`{}` differs on every delivery, so a repeat would not conflict in `{column}`",
                     reader.shown(value)
                 ));
             }
-            Known::NotNull | Known::Other => {}
+            _ => {}
         }
         named |= reader.names_something(value);
     }

@@ -147,8 +147,7 @@ const CLOCKS: [&str; 17] = [
 /// SQLite's functions are clocks only for `'now'`.
 fn is_clock(name: &str, arguments: &[String]) -> bool {
     match (name, arguments) {
-        ("DATETIME", [now]) => now == "'now'",
-        ("STRFTIME", [_, now]) => now == "'now'",
+        ("DATETIME", [now]) | ("STRFTIME", [_, now]) => now == "'now'",
         ("UNIXEPOCH", []) => true,
         ("DATETIME" | "STRFTIME" | "UNIXEPOCH", _) => false,
         ("UNIX_TIMESTAMP", arguments) => arguments.is_empty(),

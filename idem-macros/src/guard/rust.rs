@@ -84,6 +84,13 @@ pub(super) fn readable(inner: &str) -> Result<(), &'static str> {
     if open.is_empty() { Ok(()) } else { Err("its brackets have no partners") }
 }
 
+/// `msg.no:?` as in a format string: a `:` alone, outside brackets.
+pub(super) fn has_format(tokens: TokenStream) -> bool {
+    let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+    let colon = |at: usize| matches!(tokens.get(at), Some(TokenTree::Punct(punct)) if punct.as_char() == ':');
+    (0..tokens.len()).any(|at| colon(at) && !colon(at + 1) && !at.checked_sub(1).is_some_and(colon))
+}
+
 /// What would leave the handler: `return`, `.await`, `?` and the like.
 pub(super) fn leaves(tokens: TokenStream) -> Option<String> {
     tokens.into_iter().find_map(|token| match token {

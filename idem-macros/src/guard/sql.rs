@@ -10,8 +10,14 @@ use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
 use super::text::{Piece, Text, is_word};
 use super::{Dialect, Refusal};
 
+/// Longer texts, in bytes, are not read.
+const LONGEST: usize = 16_384;
+
 /// More tokens than this are not read: deep trees could exhaust the compiler's stack.
 const MOST_TOKENS: usize = 1000;
+
+/// Deeper nesting is not read, for the same reason.
+const DEEPEST: usize = 20;
 
 fn rules(dialect: Dialect) -> &'static dyn Rules {
     match dialect {
@@ -24,11 +30,15 @@ fn rules(dialect: Dialect) -> &'static dyn Rules {
 
 /// The statement, with a placeholder `{0}` for the first value, and so on.
 pub(super) fn parse(text: &Text, value: &str, dialect: Dialect) -> Result<Statement, Refusal> {
+    let too_long = || unread("it is too long", 0..value.len());
+    if value.len() > LONGEST {
+        return Err(too_long());
+    }
     let tokens = tokens(text, value, dialect)?;
     if tokens.len() > MOST_TOKENS {
-        return Err(unread("it is too long", 0..value.len()));
+        return Err(too_long());
     }
-    let mut parser = Parser::new(rules(dialect)).with_tokens_with_locations(tokens);
+    let mut parser = Parser::new(rules(dialect)).with_recursion_limit(DEEPEST).with_tokens_with_locations(tokens);
     let parsed = parser.parse_statement().and_then(|statement| {
         let next = parser.peek_token();
         if next.token == Token::EOF { Ok(statement) } else { parser.expected("the end of the statement", next) }
@@ -98,24 +108,25 @@ fn span(at: Range<usize>) -> Span {
 }
 
 /// From lines and columns of a piece to bytes of the whole text.
-struct Places<'a> {
-    sql: &'a str,
-    start: usize,
+struct Places {
+    /// Where each character begins, and the end.
+    chars: Vec<usize>,
+    /// The first character of each line.
     lines: Vec<usize>,
 }
 
-impl<'a> Places<'a> {
-    fn new(sql: &'a str, start: usize) -> Self {
-        let lines = std::iter::once(0).chain(sql.match_indices('\n').map(|(at, _)| at + 1)).collect();
-        Self { sql, start, lines }
+impl Places {
+    fn new(sql: &str, start: usize) -> Self {
+        let chars = sql.char_indices().map(|(at, _)| start + at).chain([start + sql.len()]).collect();
+        let breaks = sql.chars().enumerate().filter(|(_, c)| *c == '\n').map(|(index, _)| index + 1);
+        Self { chars, lines: std::iter::once(0).chain(breaks).collect() }
     }
 
     fn byte(&self, location: Location) -> usize {
         let number = |number: u64| usize::try_from(number).unwrap_or(usize::MAX).saturating_sub(1);
-        let line = self.lines.get(number(location.line)).copied().unwrap_or(self.sql.len());
-        let rest = self.sql.get(line..).unwrap_or_default();
-        let column = rest.char_indices().nth(number(location.column)).map_or(rest.len(), |(at, _)| at);
-        self.start + line + column
+        let line = self.lines.get(number(location.line)).copied().unwrap_or_default();
+        let char = line.saturating_add(number(location.column));
+        self.chars.get(char).or(self.chars.last()).copied().unwrap_or_default()
     }
 }
 
@@ -197,7 +208,7 @@ pub(super) fn survives(expr: &Expr, dialect: Dialect) -> bool {
         let Ok(found) = Tokenizer::new(rules(dialect), part).tokenize_with_location() else { return false };
         all.extend(found.into_iter().filter(|token| !matches!(token.token, Token::Whitespace(_))));
     }
-    let mut parser = Parser::new(rules(dialect)).with_tokens_with_locations(all);
+    let mut parser = Parser::new(rules(dialect)).with_recursion_limit(DEEPEST).with_tokens_with_locations(all);
     parser.parse_expr().is_ok_and(|again| again == *expr && again.to_string() == rendered)
         && parser.peek_token().token == Token::EOF
 }

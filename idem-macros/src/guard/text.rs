@@ -285,6 +285,9 @@ fn value(inner: &str, span: Span) -> Result<Expr, (String, &'static str)> {
     let broken = |reason: &str| (format!("this is no Rust expression: {reason}"), bind);
     rust::readable(inner).map_err(broken)?;
     let tokens: TokenStream = inner.parse().map_err(|_| broken("it has an unknown token"))?;
+    if rust::has_format(tokens.clone()) {
+        return Err(("values are bound as they are, and nothing is formatted".into(), bind));
+    }
     if let Some(word) = rust::leaves(tokens.clone()) {
         return Err((
             format!("`{word}` would leave the handler before anything is claimed"),
@@ -292,10 +295,11 @@ fn value(inner: &str, span: Span) -> Result<Expr, (String, &'static str)> {
         ));
     }
     let expr: Expr = syn::parse2(located(tokens, span)).map_err(|error| broken(&error.to_string()))?;
-    if let Expr::Lit(_) = rust::plain(&expr) {
-        return Err(("this value is a constant".into(), "write it into the SQL, without braces"));
+    match rust::plain(&expr) {
+        Expr::Lit(_) => Err(("this value is a constant".into(), "write it into the SQL, without braces")),
+        Expr::Range(_) => Err(("a range is no value".into(), bind)),
+        _ => Ok(expr),
     }
-    Ok(expr)
 }
 
 /// The tokens where the literal stands: rustc reports what is wrong with a value there.

@@ -132,7 +132,7 @@ fn call_at(at: Instant, runtime: Handle, heart: Weak<Heart>) {
         clock.spawn(move || keep_time(&receiver)).ok().map(|_| sender)
     });
     // The clock's thread never ends.
-    if !clock.as_ref().is_some_and(|clock| clock.send(Call { at, runtime, heart }).is_ok()) {
+    if clock.as_ref().is_none_or(|clock| clock.send(Call { at, runtime, heart }).is_err()) {
         log::no_heartbeat();
     }
 }

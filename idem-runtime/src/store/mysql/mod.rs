@@ -135,7 +135,7 @@ impl Backend for MySqlConnection {
         // ".. for key 'index'" on MariaDB, ".. for key 'table.index'" on MySQL. In every language of the servers it is what
         // stands in quotes last; a value before it may hold anything.
         let message = error.as_database_error().map(sqlx::error::DatabaseError::message).unwrap_or_default();
-        let key = message.rsplitn(3, '\'').nth(1).unwrap_or_default();
+        let key = message.rsplit('\'').nth(1).unwrap_or_default();
         let (table, name) = key.rsplit_once('.').map_or((None, key), |(table, name)| (Some(table), name));
         if table.is_some_and(|table| !table.eq_ignore_ascii_case(&into.table)) {
             return Ok(false);
