@@ -143,7 +143,8 @@ fn parameters(
     connection: &Connection,
     kind: Kind,
 ) -> syn::punctuated::Punctuated<FnArg, syn::Token![,]> {
-    let Connection { name, target, .. } = connection;
+    let Connection { target, .. } = connection;
+    let name = connection.passed();
     let mut result = inputs.clone();
     if connection.store.is_some() {
         result = inputs
@@ -287,7 +288,8 @@ fn guard(guard: &Guard, connection: &Connection, runtime: &Runtime) -> TokenStre
     let there = here.located_at(*span);
     let method = Ident::new(if *inserts { "insert" } else { "change" }, here);
     // The database is said before the first value, or the compiler would guess one that takes the value.
-    let Connection { name, target, store, .. } = connection;
+    let Connection { target, store, .. } = connection;
+    let name = connection.passed();
     let start = if store.is_none() {
         quote_spanned!(here=> #path::Guard::#method(#sql).on(#name))
     } else {
@@ -405,7 +407,7 @@ fn lend(handler: &Handler) -> TokenStream {
 /// The store as the receiver of `.claim(key)`.
 fn receiver(connection: &Connection) -> TokenStream {
     match &connection.store {
-        None => connection.name.to_token_stream(),
+        None => connection.passed().to_token_stream(),
         Some(store @ (Expr::Path(_) | Expr::Field(_) | Expr::MethodCall(_) | Expr::Call(_) | Expr::Paren(_))) => {
             store.to_token_stream()
         }
@@ -416,7 +418,7 @@ fn receiver(connection: &Connection) -> TokenStream {
 /// The store as the argument of `retry.claim(..)`.
 fn argument(connection: &Connection) -> TokenStream {
     match &connection.store {
-        None => connection.name.to_token_stream(),
+        None => connection.passed().to_token_stream(),
         Some(store @ Expr::Reference(_)) => store.to_token_stream(),
         Some(store) => quote_spanned!(Span::mixed_site()=> &#store),
     }
@@ -471,8 +473,10 @@ pub(crate) fn refused(refused: &Refused) -> TokenStream {
         }
         _ => Vec::new(),
     });
-    let lent = connection.as_ref().map(|Connection { name, mutable, written, store, .. }| {
-        let store = store.is_none().then(|| quote_spanned!(here=> let _ = &#name;));
+    let lent = connection.as_ref().map(|connection| {
+        let Connection { name, mutable, written, store, .. } = connection;
+        let passed = connection.passed();
+        let store = store.is_none().then(|| quote_spanned!(here=> let _ = &#passed;));
         quote_spanned!(here=> #store let #mutable #name: #written = #path::expansion::never(); let _ = &#name;)
     });
     let body = output.as_ref().filter(|_| *keep_body).map(|output| {

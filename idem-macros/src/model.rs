@@ -62,6 +62,19 @@ pub(crate) struct Connection {
     pub(crate) store: Option<Expr>,
 }
 
+impl Connection {
+    /// The name under which callers pass the store. A parameter `_db` says that the body does not use its connection; the
+    /// generated code uses the store all the same, and lints would report the underscore.
+    pub(crate) fn passed(&self) -> Ident {
+        if self.name.to_string().starts_with('_') {
+            // A name that no other generated binding has.
+            Ident::new("store", Span::mixed_site())
+        } else {
+            self.name.clone()
+        }
+    }
+}
+
 pub(crate) enum Scope {
     /// Module path and function name.
     Function(String),

@@ -173,6 +173,7 @@ mod two_allows_with_their_reasons;
 mod two_rules_for_one_part;
 mod two_rules_in_one_allow;
 mod ulid_behind_a_newtype;
+mod unused_connection;
 mod uuid_as_the_delivery;
 mod uuid_of_an_order;
 mod uuid_registry_code;
