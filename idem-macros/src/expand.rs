@@ -296,12 +296,23 @@ fn guard(guard: &Guard, connection: &Connection, runtime: &Runtime) -> TokenStre
         quote_spanned!(here=> #path::Guard::<#target>::#method(#sql))
     };
     let unique = unique.iter().map(|unique| quote_spanned!(here=> .unique(#unique)));
-    let values = values.iter().map(|value| quote_spanned!(there=> .bind(&#value)));
+    let values = values.iter().map(|value| bound(value, "bind", there));
     let exists = exists.iter().map(|(sql, values)| {
-        let values = values.iter().map(|value| quote_spanned!(there=> .bind_exists(&#value)));
+        let values = values.iter().map(|value| bound(value, "bind_exists", there));
         quote_spanned!(here=> .exists(#sql) #(#values)*)
     });
     quote_spanned!(here=> let guard = #start #(#unique)* #(#values)* #(#exists)*;)
+}
+
+/// `.bind(&msg.order_no)`, and `.bind(&(msg.cents as i64))`.
+fn bound(value: &Expr, method: &str, there: Span) -> TokenStream {
+    let method = Ident::new(method, there);
+    match value {
+        Expr::Path(_) | Expr::Field(_) | Expr::MethodCall(_) | Expr::Call(_) | Expr::Lit(_) | Expr::Paren(_) => {
+            quote_spanned!(there=> .#method(&#value))
+        }
+        _ => quote_spanned!(there=> .#method(&(#value))),
+    }
 }
 
 /// Commits what the body did, or takes it back.

@@ -100,7 +100,7 @@ impl<E> Error<E> {
             // A fault of the handler and not of the message.
             Self::Key(KeyError::NoPart | KeyError::Scope { .. } | KeyError::ScopeShared { .. }) => Advice::RetryLater,
             Self::Key(_) | Self::TransactionEnded(_) | Self::PayloadMismatch(_) | Self::Token(_) => Advice::DeadLetter,
-            Self::Guard(error) if !error.is_retryable() => Advice::DeadLetter,
+            Self::Guard(error) if error.is_the_messages() => Advice::DeadLetter,
             Self::Body(_)
             | Self::Busy(_)
             | Self::Database(_)
@@ -251,6 +251,8 @@ pub enum GuardError {
     Database {
         /// Whether the same delivery may succeed later.
         retryable: bool,
+        /// A constraint of the table refused the values.
+        refused: bool,
         /// The driver's error.
         source: Box<sqlx::Error>,
     },
@@ -263,6 +265,15 @@ impl GuardError {
         match self {
             Self::ManyRows { .. } | Self::Bind { .. } => false,
             Self::Database { retryable, .. } => *retryable,
+        }
+    }
+
+    /// Whether it is the message that is at fault: a value that the table refuses. A missing table or right is not, and no
+    /// message is put aside while an operator repairs it.
+    const fn is_the_messages(&self) -> bool {
+        match self {
+            Self::ManyRows { .. } | Self::Bind { .. } => true,
+            Self::Database { refused, .. } => *refused,
         }
     }
 }

@@ -318,7 +318,16 @@ fn identifier(text: &str) -> (String, &str) {
 /// What an error of the guard means for the claim.
 pub(crate) fn failed<C: Connection>(error: sqlx::Error) -> GuardError {
     let retryable = !matches!(C::trouble(&error), Trouble::Other | Trouble::NoTable);
-    GuardError::Database { retryable, source: Box::new(error) }
+    let refused = error.as_database_error().is_some_and(|error| {
+        // Classes 22 and 23 of SQLSTATE: data exceptions and broken constraints. SQLite has numbers of its own, without the
+        // length of a SQLSTATE: too big, constraint, mismatch.
+        let of_the_data = |code: &str| match code.parse::<u32>() {
+            Ok(number) if code.len() < 5 => matches!(number & 0xff, 18..=20),
+            _ => code.starts_with("22") || code.starts_with("23"),
+        };
+        error.kind() != sqlx::error::ErrorKind::Other || error.code().is_some_and(|code| of_the_data(&code))
+    });
+    GuardError::Database { retryable, refused, source: Box::new(error) }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use crate::{
     error::{ConfigurationError, TokenError},
     key::{Key, hex},
     store::{Connection, Held, Issue, IssuedToken, Part, Store},
+    unit::{no_answer, within},
 };
 use sha2::{Digest, Sha256};
 use std::{borrow::Cow, fmt, time::Duration};
@@ -159,7 +160,9 @@ impl<C: Connection> Tokens<'_, C> {
             _ => IssueError::Database(Box::new(error)),
         };
         let mut held = self.store.acquire_for_statement().await.map_err(failed)?;
-        held.connection().issue_token(self.store.statements(), &issue).await.map_err(failed)?;
+        let issuing = held.connection().issue_token(self.store.statements(), &issue);
+        let limit = self.store.settings().answer_timeout;
+        within(limit, issuing).await.unwrap_or_else(|| Err(no_answer())).map_err(failed)?;
         held.set_clean();
         Ok(token)
     }

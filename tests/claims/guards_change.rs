@@ -194,6 +194,13 @@ idem_tests::on_every_database! {
         lab.wait_until_calm().await;
     }
 
+    async fn a_guard_on_a_table_that_is_not_there_is_no_fault_of_the_message(lab: Lab) {
+        let missing = Guard::change("UPDATE orderz SET status = 'PAID' WHERE order_no = {} AND status = 'NEW'").bind("1");
+        let failed = guarded(&lab.store, alone(), missing).await.unwrap_err();
+        assert!(matches!(failed, Error::Guard(GuardError::Database { retryable: false, .. })), "{failed:?}");
+        assert_eq!(failed.advice(), Advice::RetryLater, "an operator repairs it, and the message is not put aside");
+    }
+
     async fn a_guard_that_changes_several_rows_is_an_error_and_taken_back(lab: Lab) {
         for no in ["1", "2", "3"] {
             order(&lab, no).await;
