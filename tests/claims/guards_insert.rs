@@ -163,7 +163,9 @@ idem_tests::on_every_database! {
             assert!(is_refused(named(&lab.store, &too_long).await), "too long");
         }
         let broken = guard("INSERT INTO flow (id, account, biz_no, no_such) VALUES ({}, {}, {}, {})", &flow(1, "x"));
-        assert!(is_refused(guarded(&lab.store, broken.unique("id")).await), "unknown column");
+        let unknown_column = guarded(&lab.store, broken.unique("id")).await.unwrap_err();
+        assert!(matches!(unknown_column, Error::Guard(GuardError::Database { .. })), "{unknown_column:?}");
+        assert_eq!(unknown_column.advice(), Advice::RetryLater, "no fault of the message");
         let few = Guard::insert(INSERT).bind(1_i64).unique("id");
         assert!(guarded(&lab.store, few).await.is_err(), "too few values");
         assert_eq!((lab.rows("flow").await, lab.balance("b").await), (0, 0));
