@@ -68,6 +68,7 @@ pub(crate) enum Dialect {
 }
 
 /// What stands beside the guard in the attribute.
+#[cfg_attr(not(feature = "guard"), expect(dead_code, reason = "only the parser's rules ask"))]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Beside<'a> {
     pub(crate) dialect: Dialect,

@@ -1,7 +1,7 @@
 //! Just enough of Rust to find where a value in braces ends, and what it is.
 
 use proc_macro2::{TokenStream, TokenTree};
-use syn::{Expr, Member, UnOp};
+use syn::{Expr, UnOp};
 
 /// The length up to and with the brace that closes the first one. Braces in Rust's own quotes do not count.
 pub(super) fn braces(rest: &str) -> Option<usize> {
@@ -116,16 +116,18 @@ pub(super) fn plain(expr: &Expr) -> &Expr {
 }
 
 /// A path with fields and accessors without arguments: evaluated twice it gives the same value.
+#[cfg(feature = "guard")]
 pub(super) fn is_stable(expr: &Expr) -> bool {
     match plain(expr) {
         Expr::Path(_) => true,
-        Expr::Field(field) => matches!(field.member, Member::Named(_) | Member::Unnamed(_)) && is_stable(&field.base),
+        Expr::Field(field) => is_stable(&field.base),
         Expr::MethodCall(call) => call.args.is_empty() && is_stable(&call.receiver),
         _ => false,
     }
 }
 
 /// Whether a variable stands in it: a name in small letters that is no part of a path, no call and no field.
+#[cfg(feature = "guard")]
 pub(super) fn starts_at_a_variable(tokens: TokenStream) -> bool {
     let tokens: Vec<TokenTree> = tokens.into_iter().collect();
     let punct = |at: Option<usize>| match at.and_then(|at| tokens.get(at)) {

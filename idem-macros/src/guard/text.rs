@@ -15,6 +15,7 @@ pub(super) struct Text {
     pub(super) values: Vec<Value>,
 }
 
+#[cfg_attr(not(feature = "guard"), expect(dead_code, reason = "only the parser's rules ask"))]
 pub(super) enum Piece {
     /// SQL, whole quotes included.
     Sql(Range<usize>),
@@ -25,6 +26,7 @@ pub(super) enum Piece {
 }
 
 /// What stands in braces.
+#[cfg_attr(not(feature = "guard"), expect(dead_code, reason = "only the parser's rules ask"))]
 pub(super) struct Value {
     pub(super) expr: Expr,
     /// The expression in one spelling, so that `{msg.no}` and `{ &msg.no }` are one value.
@@ -33,6 +35,7 @@ pub(super) struct Value {
     pub(super) at: Range<usize>,
 }
 
+#[cfg(feature = "guard")]
 impl Value {
     /// Whether both are bound to the same value: the same path, without calls that could answer differently.
     pub(super) fn is_same(&self, other: &Self) -> bool {

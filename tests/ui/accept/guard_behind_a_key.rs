@@ -1,0 +1,20 @@
+//! Trap `guard`: it matches again, and the key keeps repeats away.
+
+use idem_runtime::idempotent;
+use sqlx::PgConnection;
+
+pub struct Sale {
+    pub sku: String,
+    pub qty: i64,
+    pub version: i64,
+}
+
+#[idempotent(
+    guard = "UPDATE stock SET count = count - {msg.qty} WHERE sku = {msg.sku} AND count >= {msg.qty}",
+    store = db,
+    key = msg.sku + ":" + msg.version,
+)]
+pub async fn on_sale(db: &mut PgConnection, msg: &Sale) -> Result<(), sqlx::Error> {
+    sqlx::query("INSERT INTO picks (sku) VALUES ($1)").bind(&msg.sku).execute(&mut *db).await?;
+    Ok(())
+}

@@ -1,0 +1,17 @@
+//! Trap `guard`: a flag that is raised once.
+
+use idem_runtime::idempotent;
+use sqlx::PgConnection;
+
+pub struct Payment {
+    pub order_no: String,
+}
+
+#[idempotent(
+    guard = "UPDATE orders SET paid = true WHERE order_no = {msg.order_no} AND NOT paid",
+    store = db,
+)]
+pub async fn on_paid(db: &mut PgConnection, msg: &Payment) -> Result<(), sqlx::Error> {
+    sqlx::query("INSERT INTO shipments (order_no) VALUES ($1)").bind(&msg.order_no).execute(&mut *db).await?;
+    Ok(())
+}

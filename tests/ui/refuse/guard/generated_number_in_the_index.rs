@@ -1,0 +1,18 @@
+use idem_runtime::idempotent;
+use sqlx::PgConnection;
+
+pub struct Credit {
+    pub biz_no: String,
+    pub account: String,
+}
+
+#[idempotent(
+    guard = "INSERT INTO account_flow (id, account, biz_no) VALUES (gen_random_uuid(), {msg.account}, {msg.biz_no}) ON CONFLICT (id) DO NOTHING",
+    store = db,
+)]
+pub async fn on_credit(db: &mut PgConnection, msg: &Credit) -> Result<(), sqlx::Error> {
+    sqlx::query("UPDATE account SET touched = 1 WHERE no = $1").bind(&msg.account).execute(&mut *db).await?;
+    Ok(())
+}
+
+fn main() {}

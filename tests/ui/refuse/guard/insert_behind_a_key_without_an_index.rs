@@ -1,0 +1,19 @@
+use idem_runtime::idempotent;
+use sqlx::MySqlConnection;
+
+pub struct Credit {
+    pub biz_no: String,
+    pub account: String,
+}
+
+#[idempotent(
+    guard = "INSERT INTO account_flow (account, biz_no) VALUES ({msg.account}, {msg.biz_no})",
+    store = db,
+    key = msg.biz_no,
+)]
+pub async fn on_credit(db: &mut MySqlConnection, msg: &Credit) -> Result<(), sqlx::Error> {
+    sqlx::query("UPDATE account SET touched = 1 WHERE no = ?").bind(&msg.account).execute(&mut *db).await?;
+    Ok(())
+}
+
+fn main() {}
