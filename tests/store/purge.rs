@@ -320,12 +320,13 @@ idem_tests::on_every_database! {
         assert_eq!((lab.claims().await, lab.rows("idem_records_leases").await), (5, 1));
     }
 
-    /// C36, for an archive that takes long: what is locked meanwhile is the batch, and no gap beside it.
+    /// C36, for an archive that takes long: what is locked meanwhile is the batch, and no gap beside it. (One batch without
+    /// a live row, so that its scan comes to the end of the index, where new records go.)
     async fn deliveries_go_on_while_the_archive_has_a_batch(lab: Lab) {
         fill(&lab, "old", 30, -1).await;
         let store = lab.other_store(Lab::builder().lock_wait(Duration::from_secs(1))).await;
         let paid = AtomicU64::new(0);
-        let purge = quick(10).archive(|_| {
+        let purge = quick(100).archive(|_| {
             let (store, paid) = (&store, &paid);
             async move {
                 for scope in ["before", "purge", "zz.after"] {
@@ -336,7 +337,7 @@ idem_tests::on_every_database! {
             }
         });
         assert_eq!(store.purge(purge).await.unwrap().records, 30);
-        assert_eq!((lab.balance("a").await, lab.claims().await), (9, 9));
+        assert_eq!((lab.balance("a").await, lab.claims().await), (3, 3));
         store.pool().close().await;
     }
 
