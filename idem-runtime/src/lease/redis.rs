@@ -28,8 +28,9 @@ use std::{
     time::Duration,
 };
 
-/// How often a step is asked for before its failure is the answer.
-const TRIES: u32 = 3;
+/// How often a step is asked for before its failure is the answer. A connection that was lost fails once by itself, and so
+/// may the next one, made while the server was still away.
+const TRIES: u32 = 5;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Leases kept in Redis, for services that have no database of their own.
@@ -107,8 +108,8 @@ impl RedisLeases {
         self
     }
 
-    /// How long an answer of Redis is waited for, 3 seconds by default. A step is asked for three times, and a completion for
-    /// ten times as long.
+    /// How long an answer of Redis is waited for, 3 seconds by default. A step is asked for again for twice as long, and a
+    /// completion for ten times as long.
     #[must_use]
     pub const fn answer_timeout(mut self, timeout: Duration) -> Self {
         self.answer_timeout = timeout;
@@ -160,6 +161,7 @@ impl RedisLeases {
             call.arg(argument);
         }
         let mut backoff = Backoff::new(Duration::from_millis(20), Duration::from_millis(500));
+        let since = std::time::Instant::now();
         let mut tries = 1;
         loop {
             let mut connection = self.server.connection.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -172,7 +174,7 @@ impl RedisLeases {
                     RedisError { retryable: true, source: source.into() }
                 }
             };
-            if !error.retryable || tries == TRIES {
+            if !error.retryable || tries == TRIES || since.elapsed() >= self.answer_timeout.saturating_mul(2) {
                 return Err(error.into());
             }
             tries += 1;
