@@ -1,8 +1,17 @@
 //! Business stories that run idem on real input. `--help` lists them.
 
 mod args;
+mod form;
 mod money;
+mod order_events;
+mod paper;
 mod payment;
+mod points;
+mod sms;
+mod stock;
+mod stories;
+mod story;
+mod two_layers;
 
 use args::Command;
 use std::{
@@ -21,19 +30,22 @@ async fn main() -> ExitCode {
         Err(error) => return not_told(&format!("{error} (--help says more)")),
     };
     let told = match &command {
-        Command::Help => {
-            // Nobody to tell when the help cannot be printed.
-            let _ = io::stdout().write_all(args::HELP.as_bytes());
-            Ok(true)
-        }
-        Command::Payment(options) => payment::run(options, io::stdout(), colour()).await,
-        Command::Worker(job) => job.work().await.map(|()| true),
+        Command::Help => Ok(print(&args::help())),
+        Command::List => Ok(print(&args::list())),
+        Command::Tell(story, options) => story.tell(options, io::stdout(), colour()).await,
+        Command::Worker(job) => job.work().await.map(|()| true).map_err(Into::into),
     };
     match told {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(WRONG),
         Err(error) => not_told(&error.to_string()),
     }
+}
+
+fn print(text: &str) -> bool {
+    // Nobody to tell when the text cannot be printed.
+    let _ = io::stdout().write_all(text.as_bytes());
+    true
 }
 
 fn not_told(error: &str) -> ExitCode {

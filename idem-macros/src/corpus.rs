@@ -1,5 +1,5 @@
 //! Compares the rule table with everything that speaks of the rules: the corpora under `tests/ui`, the messages of the
-//! runtime's traits, and the documentation. `IDEM_BLESS=1 cargo test -p idem-macros` writes the documentation again.
+//! runtime's traits, and the documentation. `IDEM_BLESS=1 cargo test -p idem-macros --features guard` writes the documentation again.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -252,11 +252,12 @@ fn page() -> String {
         writeln!(page, "* Why: {}.\n* Way out: {}.", entry.why, entry.way_out).unwrap();
         if let Some(escape) = &entry.escape {
             let name = match escape.names {
-                Names::Part(_) => "msg.part",
-                Names::Parameter => "parameter",
-                Names::Connection => "db",
+                Names::Part(_) => "(msg.part)",
+                Names::Parameter => "(parameter)",
+                Names::Connection => "(db)",
+                Names::Nothing => "",
             };
-            writeln!(page, "* Escape: {}, `allow({}({name}), reason = \"..\")`.", escape.when, entry.id).unwrap();
+            writeln!(page, "* Escape: {}, `allow({}{name}, reason = \"..\")`.", escape.when, entry.id).unwrap();
         }
         writeln!(page, "\n```text\n{code}\n\nerror: {message}\n```").unwrap();
     }

@@ -4,6 +4,7 @@ mod check;
 mod derive;
 mod errors;
 mod expand;
+mod guard;
 mod key;
 mod lex;
 mod model;
@@ -66,6 +67,13 @@ use crate::rules::Rule;
 /// | `store = self.store, tx = db` | the store comes from an expression; `tx` names the body's connection, which callers do not pass |
 /// | `scope = "payment.callback"` | the handler's name in every record; otherwise module path and function name, which a move or rename changes. Methods and functions that are generic over the message must say it |
 /// | `retry = 3` | after an error of the body, or one that the database calls temporary, the unit runs again, up to three times; the body must not consume its parameters |
+/// | `payload = msg.amount + ":" + msg.currency` | what must be the same each time the action arrives, with the key's syntax: another payload is an error of its own, never a silent duplicate |
+/// | `guard = "UPDATE .. WHERE no = {msg.no} AND status = 'NEW'"` | a statement of the business's own tables as the claim, alone or with `key`; see below |
+/// | `unique = "uq_flow_biz_no"` | the unique index whose conflict means that an INSERT guard was there before: its name, or its columns |
+/// | `token = form.token` | a one-time token that `store.tokens(scope)` issued, instead of a key; feature `token` |
+/// | `replay`, `replay(version = 2, limit = 4096, redact = f)` | the body's value is kept in the unit and comes back with `Duplicate`; feature `replay` |
+/// | `declines` | the body returns `Result<Decision<T>, E>` and may say "not now": nothing is claimed, and the outcome is `Ignored` |
+/// | `lease = "30s"` | for work outside the database, **at least once**: the body gets a `&AtLeastOnceLease` where others have a connection, from `1s` to `24h` |
 /// | `delivery = msg.notify_id` | what the broker assigned, for logs and the record only |
 /// | `record = msg` | keeps the message's `Debug` text in the record |
 /// | `allow(rule(name), reason = "..")` | excuses one part of the key, or one parameter, from one rule; see below |
@@ -82,6 +90,27 @@ use crate::rules::Rule;
 /// `self.tenant`. Text in quotes and constants (`Self::KIND`, `crate::KIND`, `KIND`) keep parts apart. A `?` at the end
 /// of a part means that the value is required at run time: when it is missing the call fails with a permanent error,
 /// and nothing runs.
+///
+/// # Guards
+///
+/// A guard changes exactly one row the first time an action arrives, and none ever after. Values stand in braces, outside
+/// quotes, and are bound, never pasted. With the feature `guard` the compiler reads its SQL.
+///
+/// ```text
+/// // A state machine. No row: Outcome::Ignored, which says whether the row is in another state or does not exist.
+/// guard = "UPDATE orders SET status = 'PAID' WHERE order_no = {msg.order_no} AND status = 'WAIT_PAY'"
+///
+/// // An optimistic lock, and an event that must not overtake a newer one.
+/// guard = "UPDATE stock SET count = count - {msg.qty}, version = version + 1 WHERE sku = {msg.sku} AND version = {msg.version}"
+/// guard = "UPDATE prices SET price = {msg.price}, version = {msg.version} WHERE sku = {msg.sku} AND version < {msg.version}"
+///
+/// // The business table's own unique index. Its conflict, and no other, is Outcome::Duplicate.
+/// guard = "INSERT INTO account_flow (account, biz_no, cents) VALUES ({msg.account}, {msg.biz_no}, {msg.cents})",
+/// unique = "uq_account_flow_biz_no"
+/// ```
+///
+/// A guard alone writes no record. With `key` the key says "seen before?" and the guard "allowed now?"; a guard that
+/// refuses gives the key back. A guard that would match again on a repeat does not compile, unless a key keeps repeats away.
 ///
 /// # What is refused, and why
 ///
@@ -101,10 +130,11 @@ use crate::rules::Rule;
 /// | a value that is computed: functions, macros such as `format!`, calls with arguments, defaults, indexes, casts | it hides or changes what names the action, or panics | use a field, or an accessor method without arguments: `msg.order_no()` |
 /// | anything else than parts joined by `+` | a key must be as easy to review as a table's primary key | join the parts with `+`, and with text between them: `msg.shop_no + ":" + msg.order_no` |
 /// | what is no `async fn` with a body and a `Result`: other items, `const fn`, `unsafe fn`, trait declarations, methods under `#[async_trait]` | the body runs between claim and commit, and its `Err` is what rolls the claim back | put `#[idempotent]` on an `async fn` with a body: a free function, or a method in an `impl` block |
-/// | a default scope that does not tell the handler from others: on methods, and on functions that are generic over the message | two handlers that share a key space take one's actions for repeats of the other's | name it: `scope = "payment.on_paid"` |
+/// | a default scope that does not tell the handler from others: on methods, on functions that are generic over the message, and with a token | two handlers that share a key space take one's actions for repeats of the other's | name it: `scope = "payment.on_paid"` |
 /// | a store that lends the body no connection: a pool, a transaction, a shared reference, no parameter at all | the body's writes belong in the transaction of the claim | write `store = db` for a parameter `db: &mut PgConnection`: callers pass a `&PgStore` there |
 /// | a second way to a database in the signature: a pool, a store or another connection | what the body writes through it is not in the claim's transaction, and stays when the unit rolls back | use the body's connection for every write of the action; or `allow(pool(..))` |
 /// | `BEGIN`, `COMMIT` or `ROLLBACK` in the body; on MySQL also DDL, which commits | it ends the transaction of the claim, so the unit could not be all or nothing | leave begin and commit to the unit; for a step that may fail alone use a savepoint: `db.begin()`; or `allow(transaction(..))` |
+/// | a guard that would match again on a repeat, that names no row, or that hides which conflict it met | the guard is what tells the first time from a repeat | pin the state or the version that the guard changes: `SET status = 'PAID' .. AND status = 'WAIT_PAY'`; or `allow(guard, ..)` |
 /// | an unknown, repeated, missing or broken argument | what is misspelt would silently not count | write it as in `key = msg.order_no, store = db` |
 /// | an `allow` without a rule, a name or a reason | a reviewer must see what is excused, and why | write `allow(random(msg.request_id), reason = "the client makes it once per submission")` |
 /// | `#[derive(KeyPart)]` on a type that is neither one value nor a list of names | a part is one value with one text, and two values never share one | derive it for newtypes and for enums without data |
@@ -121,7 +151,7 @@ use crate::rules::Rule;
 /// ```
 ///
 /// The reason is a sentence of at least ten characters. One `allow` may hold several rules. `allow(pool(rates), ..)`
-/// names a parameter, `allow(transaction(db), ..)` the body's connection.
+/// names a parameter, `allow(transaction(db), ..)` the body's connection; `allow(guard, ..)` names nothing: there is one.
 ///
 /// What no macro can see: a pool inside another value such as `self.pool`, and SQL that is no text in the body. A
 /// transaction that ended all the same is found before the commit, and is an error of its own.

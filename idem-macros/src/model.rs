@@ -4,6 +4,8 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens as _, quote_spanned};
 use syn::{Expr, ItemFn, LitInt, LitStr, Path, Type};
 
+use crate::parse::Replay;
+
 pub(crate) struct Handler {
     pub(crate) item: ItemFn,
     pub(crate) runtime: Runtime,
@@ -11,10 +13,40 @@ pub(crate) struct Handler {
     /// The body's own return type, `Result<T, E>` or an alias of it.
     pub(crate) output: Type,
     pub(crate) scope: Scope,
-    pub(crate) parts: Vec<KeyPart>,
+    pub(crate) identity: Identity,
+    /// Empty without `payload`.
+    pub(crate) payload: Vec<KeyPart>,
     pub(crate) delivery: Option<Expr>,
     pub(crate) record: Option<Expr>,
+    pub(crate) guard: Option<Guard>,
+    pub(crate) replay: Option<Replay>,
+    /// The body may say "not now".
+    pub(crate) declines: bool,
+    /// In milliseconds: the work is outside the database, under a lease.
+    pub(crate) lease: Option<u64>,
     pub(crate) retry: Option<LitInt>,
+}
+
+/// What tells one action from another.
+pub(crate) enum Identity {
+    Key(Vec<KeyPart>),
+    /// A one-time token.
+    Token(Expr),
+    /// The guard alone.
+    Guard,
+}
+
+/// A statement of the business's own tables as the claim, or next to the key.
+pub(crate) struct Guard {
+    /// With `{}` where values stand.
+    pub(crate) sql: String,
+    pub(crate) values: Vec<Expr>,
+    /// An INSERT, whose conflict means that the action is done.
+    pub(crate) inserts: bool,
+    pub(crate) unique: Option<LitStr>,
+    /// A query for the row that the guard would change, in whatever state, and its values.
+    pub(crate) exists: Option<(String, Vec<Expr>)>,
+    pub(crate) span: Span,
 }
 
 /// The parameter through which the body reaches the database.
@@ -63,6 +95,15 @@ pub(crate) struct Refused {
     pub(crate) output: Option<Type>,
     /// The body is compiled for its own errors.
     pub(crate) keep_body: bool,
+    pub(crate) signature: Signature,
+}
+
+/// What the arguments would have made of a refused handler's signature.
+#[derive(Clone, Copy)]
+pub(crate) struct Signature {
+    pub(crate) leases: bool,
+    pub(crate) keeps: bool,
+    pub(crate) declines: bool,
 }
 
 /// The path of the runtime crate in the expansion: `::idem_runtime`, or what `crate = ..` says.

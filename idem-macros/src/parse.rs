@@ -1,6 +1,6 @@
 //! The attribute's grammar: which arguments there are and what each may hold. Rules between arguments live in `check`.
 
-use proc_macro2::{Delimiter, Literal, Span, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Ident, Literal, Span, TokenStream, TokenTree};
 use syn::parse::Parser as _;
 use syn::{Expr, ExprLit, ItemFn, Lit, LitInt, LitStr, Path, TraitItemFn};
 
@@ -20,16 +20,30 @@ pub(crate) struct Arguments {
     pub(crate) retry: Option<LitInt>,
     pub(crate) delivery: Option<Expr>,
     pub(crate) record: Option<Expr>,
+    pub(crate) payload: Option<Key>,
+    pub(crate) token: Option<Written>,
+    pub(crate) guard: Option<LitStr>,
+    pub(crate) unique: Option<LitStr>,
+    pub(crate) replay: Option<Replay>,
+    /// The word, where it stands.
+    pub(crate) declines: Option<Span>,
+    /// In milliseconds.
+    pub(crate) lease: Option<u64>,
     pub(crate) allows: Allows,
-    /// Names of all arguments that were present, also broken ones: a broken `key` is not a missing one.
-    seen: Vec<String>,
+    /// All arguments that were present, also broken ones: a broken `key` is not a missing one.
+    seen: Vec<(String, Span)>,
     /// Arguments that misspelt ones stand for: `stor = db` is no missing `store`.
     meant: Vec<String>,
 }
 
 impl Arguments {
     pub(crate) fn has(&self, name: &str) -> bool {
-        self.seen.iter().chain(&self.meant).any(|seen| seen == name)
+        self.seen.iter().map(|(seen, _)| seen).chain(&self.meant).any(|seen| seen == name)
+    }
+
+    /// Where an argument's name stands.
+    pub(crate) fn span(&self, name: &str) -> Span {
+        self.seen.iter().find(|(seen, _)| seen == name).map_or_else(Span::call_site, |(_, span)| *span)
     }
 }
 
@@ -37,6 +51,14 @@ impl Arguments {
 pub(crate) struct Written {
     pub(crate) expr: Expr,
     pub(crate) place: Place,
+}
+
+/// `replay`, or `replay(version = 2, limit = 4096, redact = hide_card)`.
+#[derive(Default)]
+pub(crate) struct Replay {
+    pub(crate) version: Option<LitInt>,
+    pub(crate) limit: Option<LitInt>,
+    pub(crate) redact: Option<Path>,
 }
 
 #[derive(Default)]
@@ -55,7 +77,10 @@ pub(crate) struct Allow {
     pub(crate) place: Place,
 }
 
-const ARGUMENTS: [&str; 9] = ["key", "store", "tx", "scope", "crate", "retry", "delivery", "record", "allow"];
+const ARGUMENTS: [&str; 16] = [
+    "key", "store", "tx", "scope", "payload", "token", "guard", "unique", "replay", "declines", "lease", "retry",
+    "delivery", "record", "allow", "crate",
+];
 
 /// A reason shorter than this cannot be checked by a reviewer.
 const SHORTEST_REASON: usize = 10;
@@ -106,7 +131,7 @@ fn one(argument: Vec<TokenTree>, arguments: &mut Arguments, errors: &mut Errors)
         errors.push(complaint.span(name.span()));
         return;
     }
-    if word != "allow" && arguments.seen.contains(&word) {
+    if word != "allow" && arguments.seen.iter().any(|(seen, _)| *seen == word) {
         errors.push(
             Complaint::new(Rule::Argument, format!("`{word}` stands here twice"))
                 .help("leave one out")
@@ -114,7 +139,7 @@ fn one(argument: Vec<TokenTree>, arguments: &mut Arguments, errors: &mut Errors)
         );
         return;
     }
-    arguments.seen.push(word.clone());
+    arguments.seen.push((word.clone(), name.span()));
     if word == "allow" {
         match tokens.next() {
             Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Parenthesis => {
@@ -123,6 +148,10 @@ fn one(argument: Vec<TokenTree>, arguments: &mut Arguments, errors: &mut Errors)
             _ => errors
                 .push(Complaint::new(Rule::Allow, "expected `allow(rule(part), reason = \"..\")`").span(name.span())),
         }
+        return;
+    }
+    if word == "declines" || word == "replay" {
+        flag(&name, &tokens.collect::<Vec<_>>(), arguments, errors);
         return;
     }
     match tokens.next() {
@@ -151,8 +180,123 @@ fn one(argument: Vec<TokenTree>, arguments: &mut Arguments, errors: &mut Errors)
         "scope" => arguments.scope = errors.take(scope(value)),
         "crate" => arguments.krate = errors.take(path(value)),
         "retry" => arguments.retry = errors.take(retry(&value)),
+        "payload" => {
+            arguments.payload = lexemes(value, errors).map(|lexemes| key::parse(&lexemes, errors));
+        }
+        "token" => arguments.token = errors.take(written(value)),
+        "guard" => arguments.guard = errors.take(statement(value)),
+        "unique" => arguments.unique = errors.take(index(value)),
+        "lease" => arguments.lease = errors.take(lease(&value)),
         "delivery" => arguments.delivery = errors.take(written(value)).map(|written| written.expr),
         _ => arguments.record = errors.take(written(value)).map(|written| written.expr),
+    }
+}
+
+/// `declines`, `replay` and `replay(..)`: words without a value.
+fn flag(name: &Ident, rest: &[TokenTree], arguments: &mut Arguments, errors: &mut Errors) {
+    match (name.to_string().as_str(), rest) {
+        ("declines", []) => arguments.declines = Some(name.span()),
+        ("declines", _) => {
+            let complaint = Complaint::new(Rule::Argument, "`declines` is a word without a value");
+            errors.push(
+                complaint.help("write `declines`; the body then returns `Result<Decision<T>, E>`").span(name.span()),
+            );
+        }
+        (_, []) => {
+            arguments.replay = Some(Replay::default());
+        }
+        (_, [TokenTree::Group(group)]) if group.delimiter() == Delimiter::Parenthesis => {
+            arguments.replay = Some(replay(group.stream(), errors));
+        }
+        _ => {
+            let complaint = Complaint::new(Rule::Argument, "`replay` stands alone or with options in parentheses");
+            errors.push(
+                complaint
+                    .help("write `replay` or `replay(version = 2, limit = 4096, redact = hide_card)`")
+                    .span(name.span()),
+            );
+        }
+    }
+}
+
+fn replay(tokens: TokenStream, errors: &mut Errors) -> Replay {
+    let mut replay = Replay::default();
+    for option in split(tokens) {
+        let all: TokenStream = option.iter().cloned().collect();
+        let wrong = || {
+            Complaint::new(
+                Rule::Argument,
+                "`replay` knows `version` and `limit`, numbers from 1, and `redact`, a function",
+            )
+            .help("write `replay(version = 2, limit = 4096, redact = hide_card)`, each at most once")
+            .on(&all)
+        };
+        let [TokenTree::Ident(word), TokenTree::Punct(equals), value @ ..] = option.as_slice() else {
+            errors.push(wrong());
+            continue;
+        };
+        let value: TokenStream = value.iter().cloned().collect();
+        let number = |value: TokenStream| {
+            let number: Option<LitInt> = syn::parse2(value).ok();
+            number.filter(|number| {
+                number.suffix().is_empty() && number.base10_parse::<u32>().is_ok_and(|number| number > 0)
+            })
+        };
+        let taken = match word.to_string().as_str() {
+            _ if equals.as_char() != '=' => None,
+            "version" if replay.version.is_none() => number(value).map(|number| replay.version = Some(number)),
+            "limit" if replay.limit.is_none() => number(value).map(|number| replay.limit = Some(number)),
+            "redact" if replay.redact.is_none() => {
+                Path::parse_mod_style.parse2(value).ok().map(|path| replay.redact = Some(path))
+            }
+            _ => None,
+        };
+        if taken.is_none() {
+            errors.push(wrong());
+        }
+    }
+    replay
+}
+
+fn statement(value: TokenStream) -> syn::Result<LitStr> {
+    string(&value).ok_or_else(|| {
+        Complaint::new(Rule::Argument, "`guard` is SQL in one string, so that the compiler can read it")
+            .help("write `guard = \"UPDATE orders SET status = 'PAID' WHERE order_no = {msg.order_no} AND status = 'NEW'\"`")
+            .on(value)
+    })
+}
+
+fn index(value: TokenStream) -> syn::Result<LitStr> {
+    match string(&value) {
+        Some(literal) if !literal.value().trim().is_empty() => Ok(literal),
+        _ => {
+            Err(Complaint::new(Rule::Argument, "`unique` names the index whose conflict means that the action is done")
+                .help("write `unique = \"uq_flow_biz_no\"`, or its columns: `unique = \"account, biz_no\"`")
+                .on(value))
+        }
+    }
+}
+
+/// From one second, below which nothing could be renewed in time, to one day.
+fn lease(value: &TokenStream) -> syn::Result<u64> {
+    let wrong = |tokens: &dyn quote::ToTokens| {
+        Complaint::new(Rule::Argument, "`lease` is how long the work may go on without a sign of life, from 1s to 24h")
+            .help("write `lease = \"30s\"`, with `s`, `m` or `h`")
+            .on(tokens)
+    };
+    let Some(literal) = string(value) else { return Err(wrong(value)) };
+    let text = literal.value();
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let unit = match &text[digits.len()..] {
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return Err(wrong(&literal)),
+    };
+    let millis = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+    match millis.filter(|millis| (1_000..=86_400_000).contains(millis)) {
+        Some(millis) => Ok(millis),
+        None => Err(wrong(&literal)),
     }
 }
 
@@ -230,6 +374,8 @@ fn allow(tokens: TokenStream, span: Span, arguments: &mut Arguments, errors: &mu
             [TokenTree::Ident(word), TokenTree::Group(name)] if name.delimiter() == Delimiter::Parenthesis => {
                 grants.push((word.clone(), name.stream(), Place::Tokens(all)));
             }
+            // What the rule is about needs no name: there is one of it.
+            [TokenTree::Ident(word)] => grants.push((word.clone(), TokenStream::new(), Place::Tokens(all))),
             [TokenTree::Ident(word), TokenTree::Punct(equals), TokenTree::Literal(text)]
                 if word == "reason" && equals.as_char() == '=' =>
             {
@@ -248,8 +394,18 @@ fn allow(tokens: TokenStream, span: Span, arguments: &mut Arguments, errors: &mu
             errors.push(unknown_rule(&written).span(word.span()));
             continue;
         };
+        if names == Names::Nothing {
+            if !name.is_empty() {
+                let complaint = Complaint::new(Rule::Allow, format!("`{written}` takes no name: there is one of it"));
+                errors.push(complaint.help(format!("write `allow({written}, reason = \"..\")`")).at(&place));
+                continue;
+            }
+            arguments.allows.list.push(Allow { rule, names, name: String::new(), place });
+            continue;
+        }
         if name.is_empty() {
-            errors.push(Complaint::new(Rule::Allow, format!("`{written}(..)` names nothing")).span(word.span()));
+            let complaint = Complaint::new(Rule::Allow, format!("`{written}(..)` names nothing"));
+            errors.push(complaint.span(word.span()));
             continue;
         }
         let Some(name) = lexemes(name, errors).and_then(|lexemes| key::parse_one(&lexemes, errors)) else { continue };

@@ -21,6 +21,7 @@ pub(crate) enum Rule {
     Store,
     Pool,
     Transaction,
+    Guard,
     Argument,
     Allow,
     Derive,
@@ -55,6 +56,8 @@ pub(crate) enum Names {
     Parameter,
     /// The parameter that is the body's connection.
     Connection,
+    /// `allow(guard, reason = "..")`: there is one of it.
+    Nothing,
 }
 
 const BUSINESS_NUMBER: &str = "use the number the business already has, such as the order or payment number";
@@ -84,7 +87,10 @@ impl Rule {
     /// "if .., add `allow(random(msg.request_id), reason = "..")`".
     pub(crate) fn escape(self, name: &str) -> Option<String> {
         let Entry { id, escape, .. } = self.entry();
-        escape.as_ref().map(|Escape { when, .. }| format!("{when}, add `allow({id}({name}), reason = \"..\")`"))
+        escape.as_ref().map(|Escape { when, names }| match names {
+            Names::Nothing => format!("{when}, add `allow({id}, reason = \"..\")`"),
+            _ => format!("{when}, add `allow({id}({name}), reason = \"..\")`"),
+        })
     }
 
     pub(crate) fn entry(self) -> &'static Entry {
@@ -93,7 +99,7 @@ impl Rule {
 }
 
 /// In the order of the enum.
-static TABLE: [Entry; 21] = [
+static TABLE: [Entry; 22] = [
     Entry {
         rule: Rule::Null,
         id: "null",
@@ -244,8 +250,8 @@ static TABLE: [Entry; 21] = [
         rule: Rule::Scope,
         id: "scope",
         example: "method",
-        what: "a default scope that does not tell the handler from others: on methods, and on functions that are generic \
-               over the message",
+        what: "a default scope that does not tell the handler from others: on methods, on functions that are generic over \
+               the message, and with a token",
         why: "two handlers that share a key space take one's actions for repeats of the other's",
         way_out: "name it: `scope = \"payment.on_paid\"`",
         escape: None,
@@ -281,6 +287,18 @@ static TABLE: [Entry; 21] = [
         why: "it ends the transaction of the claim, so the unit could not be all or nothing",
         way_out: "leave begin and commit to the unit; for a step that may fail alone use a savepoint: `db.begin()`",
         escape: Some(Escape { when: "if it never runs on this connection", names: Names::Connection }),
+    },
+    Entry {
+        rule: Rule::Guard,
+        id: "guard",
+        example: "stock_without_a_version",
+        what: "a guard that would match again on a repeat, that names no row, or that hides which conflict it met",
+        why: "the guard is what tells the first time from a repeat",
+        way_out: "pin the state or the version that the guard changes: `SET status = 'PAID' .. AND status = 'WAIT_PAY'`",
+        escape: Some(Escape {
+            when: "if it matches one row the first time and none ever after",
+            names: Names::Nothing,
+        }),
     },
     Entry {
         rule: Rule::Argument,

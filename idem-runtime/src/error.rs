@@ -45,6 +45,13 @@ pub enum Error<E> {
     /// The lease ran out while the body was working and somebody else took over: the work may have been done twice.
     #[error("{0}")]
     LeaseLost(LeaseLost),
+    /// The work under a lease was done, and it could not be written down that it was: it runs again once the lease has
+    /// run out, unless somebody resolves it before.
+    #[error("{0}")]
+    CompletionUnknown(CompletionUnknown),
+    /// Redis, where the leases are kept, failed.
+    #[error("{0}")]
+    Redis(RedisError),
     /// The store cannot work as it is set up.
     #[error("{0}")]
     Configuration(ConfigurationError),
@@ -72,7 +79,12 @@ impl<E> Error<E> {
             | Self::PayloadMismatch(_)
             | Self::Token(_)
             | Self::Configuration(_) => false,
-            Self::Body(_) | Self::Busy(_) | Self::CommitUnknown(_) | Self::LeaseLost(_) => true,
+            Self::Body(_)
+            | Self::Busy(_)
+            | Self::CommitUnknown(_)
+            | Self::LeaseLost(_)
+            | Self::CompletionUnknown(_) => true,
+            Self::Redis(error) => error.is_retryable(),
             Self::Database(error) => error.retryable,
             Self::Guard(error) => error.is_retryable(),
         }
@@ -95,6 +107,8 @@ impl<E> Error<E> {
             | Self::CommitUnknown(_)
             | Self::Guard(_)
             | Self::LeaseLost(_)
+            | Self::CompletionUnknown(_)
+            | Self::Redis(_)
             | Self::Configuration(_) => Advice::RetryLater,
         }
     }
@@ -142,6 +156,9 @@ pub enum ClaimError {
     /// See [`Error::Guard`].
     #[error("{0}")]
     Guard(#[from] GuardError),
+    /// See [`Error::Redis`].
+    #[error("{0}")]
+    Redis(#[from] RedisError),
 }
 
 impl From<KeyError> for ClaimError {
@@ -163,6 +180,7 @@ impl<E> From<ClaimError> for Error<E> {
             ClaimError::PayloadMismatch(error) => Self::PayloadMismatch(error),
             ClaimError::Token(error) => Self::Token(error),
             ClaimError::Guard(error) => Self::Guard(error),
+            ClaimError::Redis(error) => Self::Redis(error),
         }
     }
 }
@@ -223,7 +241,7 @@ pub enum GuardError {
     /// A value could not be bound.
     #[error("value number {number} of the guard could not be bound: {source}")]
     Bind {
-        /// Its number, from 1.
+        /// Its number, from 1, in the statement or in its `exists` query.
         number: usize,
         /// The driver's error.
         source: Box<dyn std::error::Error + Send + Sync>,
@@ -261,6 +279,50 @@ pub struct LeaseLost {
     pub key: String,
     /// The fencing token of the owner that was too late.
     pub fence: u64,
+}
+
+/// The work under a lease was done, and its completion could not be written down in time.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the work of `{key}` was done under its lease (fencing token {fence}), and that could not be written down: {source}. \
+     It runs again once the lease has run out, so ask the other side whether it happened, and resolve it"
+)]
+#[non_exhaustive]
+pub struct CompletionUnknown {
+    /// Scope and key.
+    pub key: String,
+    /// The fencing token of the owner.
+    pub fence: u64,
+    /// What stood in the way last.
+    pub source: Box<ClaimError>,
+}
+
+/// Redis, where the leases are kept, failed.
+#[derive(Debug)]
+pub struct RedisError {
+    pub(crate) retryable: bool,
+    pub(crate) source: Box<dyn std::error::Error + Send + Sync>,
+}
+
+impl RedisError {
+    /// Whether the same step may succeed later: a lost connection, a fail-over, a server that is loading.
+    #[must_use]
+    pub const fn is_retryable(&self) -> bool {
+        self.retryable
+    }
+}
+
+impl fmt::Display for RedisError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let repeat = if self.retryable { "retryable" } else { "not retryable" };
+        write!(f, "Redis failed while keeping a lease ({repeat}): {}", self.source)
+    }
+}
+
+impl std::error::Error for RedisError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&*self.source)
+    }
 }
 
 /// A point in time for people, in UTC and to the second.
@@ -331,6 +393,8 @@ pub enum Phase {
     Commit,
     /// Creating or checking the record table.
     Schema,
+    /// Beginning, completing or looking up work under a lease.
+    Lease,
 }
 
 impl DatabaseError {
@@ -360,9 +424,12 @@ impl fmt::Display for DatabaseError {
             Phase::Claim => "claiming the action",
             Phase::Commit => "committing the unit",
             Phase::Schema => "creating or checking the record table",
+            Phase::Lease => "keeping a lease",
         };
         let repeat = if self.retryable { "retryable" } else { "not retryable" };
-        write!(f, "the database failed while {step} ({repeat}; nothing was written): {}", self.source)
+        // A lease may have been written all the same, with the answer lost.
+        let written = if self.phase == Phase::Lease { "" } else { "; nothing was written" };
+        write!(f, "the database failed while {step} ({repeat}{written}): {}", self.source)
     }
 }
 
@@ -503,6 +570,15 @@ pub enum ConfigurationError {
         /// How it was computed.
         because: String,
     },
+    /// A lease is too short to be renewed in time, or too long to be waited for.
+    #[error("a lease of {0:?} cannot be used: it must be at least 1 second and at most 1 day")]
+    Lease(Duration),
+    /// A one-time token was to be leased. It is burnt by the claim of a unit, in the database that issued it.
+    #[error("a one-time token cannot be leased: let a unit burn it (`token = ..` without `lease`)")]
+    LeaseOfToken,
+    /// Redis cannot be reached as configured, or the namespace cannot be used.
+    #[error("Redis cannot be used as configured: {0}")]
+    Redis(String),
     /// The gate cannot be used as configured.
     #[error("the gate cannot be used as configured: {0}")]
     Gate(String),

@@ -2,7 +2,7 @@
 
 use crate::{
     error::GuardError,
-    key::{IntoKey, Key, KeyError},
+    key::IntoKey,
     outcome::{Ignored, Why},
     store::{Connection, Held, Store, Trouble},
 };
@@ -25,7 +25,7 @@ use std::{borrow::Cow, fmt};
 /// # #[cfg(feature = "sqlite")]
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use idem_runtime::{Guard, Guarded, SqliteStore};
+/// use idem_runtime::{Guard, Guarded, Key, SqliteStore};
 ///
 /// let store = SqliteStore::connect("sqlite::memory:").await?;
 /// store.migrate().await?;
@@ -34,9 +34,10 @@ use std::{borrow::Cow, fmt};
 /// let pay = |order_no: &str| {
 ///     Guard::change("UPDATE orders SET status = 'PAID' WHERE order_no = {} AND status = 'NEW'").bind(order_no.to_owned())
 /// };
-/// let Guarded::First(unit) = store.guard("order.pay", pay("A1")).await? else { panic!("it is new") };
+/// let key = Key::unrecorded("order.pay").finish()?;
+/// let Guarded::First(unit) = store.claim_guarded(key.clone(), pay("A1")).await? else { panic!("it is new") };
 /// unit.commit::<_, sqlx::Error>(()).await?;
-/// assert!(matches!(store.guard("order.pay", pay("A1")).await?, Guarded::Ignored(_)));
+/// assert!(matches!(store.claim_guarded(key, pay("A1")).await?, Guarded::Ignored(_)));
 /// # Ok(())
 /// # }
 /// # #[cfg(not(feature = "sqlite"))]
@@ -47,7 +48,6 @@ pub struct Guard<C: Connection> {
     statement: Statement<C>,
     kind: Kind,
     exists: Option<Statement<C>>,
-    delivery: Option<String>,
     failed: Option<(usize, Box<dyn std::error::Error + Send + Sync>)>,
 }
 
@@ -77,26 +77,26 @@ impl<C: Connection> fmt::Debug for Guard<C> {
     }
 }
 
-/// A value that a guard can bind on this connection: whatever sqlx can encode for its database.
+/// A value that a guard can bind on this database: whatever sqlx can encode for it.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be bound in a guard on `{C}`",
+    message = "`{Self}` cannot be bound in a guard on `{DB}`",
     label = "sqlx cannot encode it for this database",
     note = "bind text, integers, booleans, or a type with `sqlx::Encode` and `sqlx::Type` for the database"
 )]
-pub trait Bind<C: Connection> {
+pub trait Bind<DB: Database> {
     #[doc(hidden)]
-    fn add_to(self, arguments: &mut <C::Database as Database>::Arguments) -> Result<(), sqlx::error::BoxDynError>;
+    fn add_to(self, arguments: &mut DB::Arguments) -> Result<(), sqlx::error::BoxDynError>;
 }
 
-impl<'t, C: Connection, T: Encode<'t, C::Database> + Type<C::Database>> Bind<C> for T {
-    fn add_to(self, arguments: &mut <C::Database as Database>::Arguments) -> Result<(), sqlx::error::BoxDynError> {
+impl<'t, DB: Database, T: Encode<'t, DB> + Type<DB>> Bind<DB> for T {
+    fn add_to(self, arguments: &mut DB::Arguments) -> Result<(), sqlx::error::BoxDynError> {
         arguments.add(self)
     }
 }
 
 impl<C: Connection> Guard<C> {
     fn new(sql: impl Into<Cow<'static, str>>, kind: Kind) -> Self {
-        Self { statement: Statement::new(sql), kind, exists: None, delivery: None, failed: None }
+        Self { statement: Statement::new(sql), kind, exists: None, failed: None }
     }
 
     /// An UPDATE or DELETE. No row: [`Outcome::Ignored`](crate::Outcome::Ignored).
@@ -108,6 +108,11 @@ impl<C: Connection> Guard<C> {
     /// the statement with `ON CONFLICT (..) DO NOTHING` (not on MySQL).
     pub fn insert(sql: impl Into<Cow<'static, str>>) -> Self {
         Self::new(sql, Kind::Insert { unique: None })
+    }
+
+    /// Says for which store it is, and by that for which database, where nothing else says it yet.
+    pub fn on(self, _: &Store<C>) -> Self {
+        self
     }
 
     /// The unique index whose conflict means that the action is done: its name, or its columns with commas between. A
@@ -126,37 +131,29 @@ impl<C: Connection> Guard<C> {
     }
 
     /// Binds the next value of the guard.
-    pub fn bind(mut self, value: impl Bind<C>) -> Self {
+    pub fn bind(mut self, value: impl Bind<C::Database>) -> Self {
+        let number = self.statement.arguments.len() + 1;
         let bound = value.add_to(&mut self.statement.arguments);
-        self.note(bound);
+        self.note(number, bound);
         self
     }
 
     /// Binds the next value of the [`exists`](Self::exists) query.
-    pub fn bind_exists(mut self, value: impl Bind<C>) -> Self {
+    pub fn bind_exists(mut self, value: impl Bind<C::Database>) -> Self {
         if let Some(exists) = &mut self.exists {
+            let number = exists.arguments.len() + 1;
             let bound = value.add_to(&mut exists.arguments);
-            self.note(bound);
+            self.note(number, bound);
         }
         self
     }
 
-    /// Says which delivery this is, for the log.
-    pub fn delivery(mut self, id: &(impl fmt::Display + ?Sized)) -> Self {
-        self.delivery = Some(id.to_string());
-        self
-    }
-
-    fn note(&mut self, bound: Result<(), sqlx::error::BoxDynError>) {
+    fn note(&mut self, number: usize, bound: Result<(), sqlx::error::BoxDynError>) {
         if let Err(error) = bound
             && self.failed.is_none()
         {
-            self.failed = Some((self.statement.arguments.len() + 1, error));
+            self.failed = Some((number, error));
         }
-    }
-
-    pub(crate) fn take_delivery(&mut self) -> Option<String> {
-        self.delivery.take()
     }
 
     /// What could not be bound.
@@ -173,8 +170,13 @@ impl<C: Connection> Guard<C> {
         match held.connection().run_guard(&sql, self.statement.arguments.clone()).await {
             Ok(1) => Ok(Ran::Passed),
             Ok(0) => match (&self.kind, &self.exists) {
-                (Kind::Insert { .. }, _) => Ok(Ran::Duplicate),
-                (Kind::Change, None) => Ok(Ran::Ignored(Ignored::by_guard(Why::NoMatch))),
+                // `ON CONFLICT (..) DO NOTHING` did nothing.
+                (Kind::Insert { unique: None }, _) => Ok(Ran::Duplicate),
+                // A conflict would have been an error: there was nothing to insert, and to call that a repeat would lose
+                // the message without a word.
+                (Kind::Insert { unique: Some(_) }, _) | (Kind::Change, None) => {
+                    Ok(Ran::Ignored(Ignored::by_guard(Why::NoMatch)))
+                }
                 (Kind::Change, Some(exists)) => {
                     let found = held.connection().finds(&render::<C>(&exists.sql), exists.arguments.clone()).await?;
                     Ok(Ran::Ignored(Ignored::by_guard(if found { Why::NotAllowed } else { Why::NoRow })))
@@ -188,7 +190,7 @@ impl<C: Connection> Guard<C> {
     /// Whether an error of [`run`](Self::run) is the conflict that means "done before". Asked on a clean connection.
     pub(crate) async fn is_repeat(&self, held: &mut Held<C>, error: &sqlx::Error) -> Result<bool, sqlx::Error> {
         let Kind::Insert { unique: Some(index) } = &self.kind else { return Ok(false) };
-        held.connection().is_conflict_on(error, table(&self.statement.sql), index).await
+        held.connection().is_conflict_on(error, &InsertInto::of(&self.statement.sql), index).await
     }
 }
 
@@ -212,32 +214,12 @@ pub enum Guarded<C: Connection> {
     Ignored(Ignored),
 }
 
-/// The scope of a guard without a key, for logs: a name, or what a key would be started with.
-pub(crate) fn unrecorded(scope: impl Into<Cow<'static, str>>, delivery: Option<String>) -> Result<Key, KeyError> {
-    Key::unrecorded(scope.into(), delivery)
-}
-
 impl<C: Connection> Store<C> {
-    /// Claims an action by a guard alone: no record is written, the business table itself remembers.
-    ///
-    /// `scope` names the handler in logs. See [`claim_guarded`](Self::claim_guarded) for a key and a guard together.
-    ///
-    /// # Errors
-    /// As [`claim`](Self::claim), and [`ClaimError::Guard`](crate::ClaimError::Guard).
-    ///
-    /// # Cancel safety
-    /// The future may be dropped at any await: nothing is changed.
-    pub async fn guard(
-        &self,
-        scope: impl Into<Cow<'static, str>>,
-        mut guard: Guard<C>,
-    ) -> Result<Guarded<C>, crate::ClaimError> {
-        let key = unrecorded(scope, guard.take_delivery())?;
-        self.claim_with_guard(key, guard, 0).await
-    }
-
     /// Claims an action by its key, and then by a guard: the key says whether it was seen before, the guard whether it is
     /// called for now. A guard that refuses gives the key back.
+    ///
+    /// With [`Key::unrecorded`](crate::Key::unrecorded) the guard alone is the claim: no record is written, and the
+    /// business table itself remembers.
     ///
     /// # Errors
     /// As [`claim`](Self::claim), and [`ClaimError::Guard`](crate::ClaimError::Guard).
@@ -280,12 +262,57 @@ fn render<C: Connection>(sql: &str) -> String {
     out
 }
 
-/// The table of an INSERT, without its quotes.
-fn table(sql: &str) -> &str {
-    let mut words = sql.split(|c: char| c.is_whitespace() || c == '(').filter(|word| !word.is_empty());
-    let into = words.by_ref().any(|word| word.eq_ignore_ascii_case("INTO"));
-    let table = if into { words.next() } else { None };
-    table.unwrap_or_default().trim_matches(['"', '`'])
+/// The table that an INSERT names.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct InsertInto<'a> {
+    /// As it is written, quotes and all.
+    pub(crate) written: &'a str,
+    /// The name in front of the dot, without its quotes.
+    pub(crate) schema: Option<String>,
+    /// The name without its quotes.
+    pub(crate) table: String,
+}
+
+impl<'a> InsertInto<'a> {
+    fn of(sql: &'a str) -> Self {
+        let is_edge =
+            |at: usize| sql.as_bytes().get(at).is_none_or(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_');
+        let into = sql
+            .char_indices()
+            .map(|(at, _)| at)
+            .find(|at| {
+                sql.get(*at..at + 4).is_some_and(|word| word.eq_ignore_ascii_case("INTO"))
+                    && at.checked_sub(1).is_none_or(is_edge)
+                    && is_edge(at + 4)
+            })
+            .map(|at| sql[at + 4..].trim_start());
+        let Some(rest) = into else { return Self::default() };
+        let (first, after) = identifier(rest);
+        let Some(second) = after.strip_prefix('.') else {
+            return Self { written: &rest[..rest.len() - after.len()], schema: None, table: first };
+        };
+        let (second, after) = identifier(second);
+        Self { written: &rest[..rest.len() - after.len()], schema: Some(first), table: second }
+    }
+}
+
+/// The identifier at the start of a text without its quotes, and what follows it.
+fn identifier(text: &str) -> (String, &str) {
+    let Some(quote) = text.chars().next().filter(|first| matches!(first, '"' | '`')) else {
+        let end = text.find(|c: char| c.is_whitespace() || matches!(c, '(' | '.')).unwrap_or(text.len());
+        return (text[..end].to_owned(), &text[end..]);
+    };
+    let mut name = String::new();
+    let mut rest = &text[1..];
+    loop {
+        let Some(end) = rest.find(quote) else { return (name + rest, "") };
+        name.push_str(&rest[..end]);
+        rest = &rest[end + 1..];
+        // A doubled quote is one, and the name goes on.
+        let Some(after) = rest.strip_prefix(quote) else { return (name, rest) };
+        name.push(quote);
+        rest = after;
+    }
 }
 
 /// What an error of the guard means for the claim.
@@ -296,18 +323,31 @@ pub(crate) fn failed<C: Connection>(error: sqlx::Error) -> GuardError {
 
 #[cfg(test)]
 mod tests {
-    use super::table;
+    use super::InsertInto;
 
     #[test]
     fn the_table_of_an_insert_is_found() {
-        for sql in [
-            "INSERT INTO flow (a) VALUES ({})",
-            "insert into flow(a) values ({})",
-            "INSERT\nINTO `flow`\n(a) VALUES ({})",
+        for (sql, written, schema, table) in [
+            ("INSERT INTO flow (a) VALUES ({})", "flow", None, "flow"),
+            ("insert into flow(a) values ({})", "flow", None, "flow"),
+            ("INSERT\nINTO `flow`\n(a) VALUES ({})", "`flow`", None, "flow"),
+            ("INSERT INTO pay.flow(a) VALUES ({})", "pay.flow", Some("pay"), "flow"),
+            ("INSERT INTO \"pay\".\"flow\" (a) VALUES ({})", "\"pay\".\"flow\"", Some("pay"), "flow"),
+            ("INSERT INTO pay.`flow`(a) VALUES ({})", "pay.`flow`", Some("pay"), "flow"),
+            (
+                "INSERT INTO \"my \"\"flow\"\" (1.5)\" VALUES ({})",
+                "\"my \"\"flow\"\" (1.5)\"",
+                None,
+                "my \"flow\" (1.5)",
+            ),
+            ("INSERT INTO über VALUES ({})", "über", None, "über"),
+            ("INSERT INTO \"open", "\"open", None, "open"),
+            ("INSERT INTO", "", None, ""),
+            ("UPDATE flow SET into_account = 1", "", None, ""),
         ] {
-            assert_eq!(table(sql), "flow", "{sql}");
+            let expected = InsertInto { written, schema: schema.map(str::to_owned), table: table.to_owned() };
+            assert_eq!(InsertInto::of(sql), expected, "{sql}");
         }
-        assert_eq!(table("UPDATE flow SET a = 1"), "");
     }
 
     #[cfg(feature = "postgres")]

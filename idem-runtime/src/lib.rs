@@ -63,7 +63,8 @@
 //!
 //! * Writing a handler: [`macro@idempotent`]. What a key accepts: [`trait@KeyPart`].
 //! * What to tell the broker: [`Error::advice`].
-//! * Setting up: [`Store::connect`], [`StoreBuilder`], [`Store::migrate`], [`Retention`].
+//! * Setting up: [`Store::connect`], [`StoreBuilder`], [`Store::migrate`], [`Retention`], [`Floor`].
+//! * Records whose time is over: [`Store::purge`], [`Store::start_purger`].
 //! * Without the attribute: [`Store::once`].
 //!
 //! # Features
@@ -94,11 +95,14 @@ compile_error!(
 
 mod error;
 pub mod expansion;
+mod floor;
 pub mod gate;
 mod guard;
 mod key;
+mod lease;
 mod log;
 mod outcome;
+mod purge;
 mod replay;
 mod retention;
 mod store;
@@ -106,18 +110,23 @@ mod token;
 mod unit;
 
 pub use error::{
-    Advice, Busy, ClaimError, CommitUnknown, ConfigurationError, DatabaseError, Ending, Error, GuardError, LeaseLost,
-    PayloadMismatch, Phase, TokenError, TransactionEnded,
+    Advice, Busy, ClaimError, CommitUnknown, CompletionUnknown, ConfigurationError, DatabaseError, Ending, Error,
+    GuardError, LeaseLost, PayloadMismatch, Phase, RedisError, TokenError, TransactionEnded,
 };
+pub use floor::{Floor, FloorError};
 pub use guard::{Bind, Guard, Guarded};
 pub use idem_macros::{KeyPart, idempotent};
 pub use key::{
     AcceptedBy, AllowsBrokerId, AllowsFloat, AllowsNull, AllowsRandom, AllowsTime, BrokerAssigned, Float, IntoKey, Key,
     KeyBuilder, KeyError, KeyPart, KeyWriter, MayBeNull, Moment, Optional, Payload, Random, Stable, Unnamed,
 };
+#[cfg(feature = "redis")]
+pub use lease::RedisLeases;
+pub use lease::{AtLeastOnceLease, Begun, HeldLease, Leases, Resolution, Unfinished, UnfinishedWork};
 pub use outcome::{
     BodyResult, Decided, DecidingResult, Decision, Decline, Handled, Ignored, Outcome, Replayed, Seen, Then, Why,
 };
+pub use purge::{Archived, Every, Progress, Purge, PurgeError, Purged, Purger};
 pub use replay::{Keep, Replay, Replayable, Unavailable};
 pub use retention::Retention;
 pub use store::{Connection, Isolation, Store, StoreBuilder};

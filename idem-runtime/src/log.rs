@@ -149,3 +149,74 @@ pub(crate) fn commit_settled(key: &Key, committed: bool) {
         "the answer to COMMIT was lost; the claim row decided"
     );
 }
+
+/// The body of work under a lease failed.
+pub(crate) fn lease_body_failed(key: &Key, given_back: bool) {
+    if given_back {
+        delivery!(warn, key, "failed", { reason = "body" }, "the body failed; its lease is given back");
+    } else {
+        delivery!(
+            warn,
+            key,
+            "failed",
+            { reason = "body" },
+            "the body failed, and its lease could not be given back: the next delivery waits until it has run out"
+        );
+    }
+}
+
+/// Work under a lease was dropped before its end.
+pub(crate) fn lease_dropped(key: &Key) {
+    let reason = if std::thread::panicking() { "panic" } else { "cancelled" };
+    delivery!(
+        warn,
+        key,
+        "failed",
+        { reason },
+        "the work did not come to its end; whether it happened is not known, and it runs again once its lease has run out"
+    );
+}
+
+pub(crate) fn lease_dropped_while_completing(key: &Key) {
+    delivery!(
+        warn,
+        key,
+        "failed",
+        { reason = "cancelled" },
+        "dropped while completing: if it was not written down, the work runs again once its lease has run out"
+    );
+}
+
+/// A renewal found another owner.
+pub(crate) fn lease_taken(key: &Key) {
+    warn!(
+        target: "idem",
+        { idem.scope = key.scope_name(), idem.key = key.text() },
+        "the lease has another owner now, or none; this work goes on, and its completion will be refused"
+    );
+}
+
+/// A renewal failed; it is tried again.
+pub(crate) fn lease_not_renewed(key: &Key, error: &dyn fmt::Display, ran_out: bool) {
+    if ran_out {
+        warn!(
+            target: "idem",
+            { idem.scope = key.scope_name(), idem.key = key.text(), %error },
+            "the lease ran out and cannot be renewed: another delivery may do the same work now"
+        );
+    } else {
+        debug!(
+            target: "idem",
+            { idem.scope = key.scope_name(), idem.key = key.text(), %error },
+            "the lease could not be renewed; trying again"
+        );
+    }
+}
+
+pub(crate) fn lease_restarting(error: &dyn fmt::Display) {
+    debug!(target: "idem", { %error }, "keeping a lease failed; trying again");
+}
+
+pub(crate) fn no_heartbeat() {
+    error!(target: "idem", "the thread that renews leases could not be started: leases run out while work goes on");
+}

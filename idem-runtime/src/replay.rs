@@ -7,10 +7,14 @@ use std::fmt;
 const FORMAT: &str = "json1";
 /// Largest result kept by default, in bytes of JSON.
 const DEFAULT_LIMIT: usize = 64 * 1024;
-/// The largest limit: a record is a row, and every repeat reads it.
-const MAX_LIMIT: usize = 8 * 1024 * 1024;
+/// The largest limit: a record is a row, and every repeat reads it. It goes to MySQL and MariaDB as hexadecimal text, in a
+/// packet of 16 MiB as they are installed.
+const MAX_LIMIT: usize = 4 * 1024 * 1024;
 
 /// A value that can be kept in a record and given back to a repeat: `Serialize` and `DeserializeOwned` of serde.
+///
+/// It comes back as JSON tells it. JSON has one `null`, so `Some(())`, `Some(None)` and `Some(f64::NAN)` come back as
+/// `None`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be kept for `replay`",
     label = "the result of the first time is stored as JSON, and read for a repeat",
@@ -123,7 +127,7 @@ impl<T: Replayable> Keep<T> {
         self
     }
 
-    /// The largest result that is kept, in bytes of JSON, at most 8 MiB. A larger one is not kept, with a warning in the
+    /// The largest result that is kept, in bytes of JSON, at most 4 MiB. A larger one is not kept, with a warning in the
     /// log; the unit is committed all the same, and repeats get [`Unavailable::TooLarge`].
     pub const fn limit(mut self, bytes: usize) -> Self {
         self.limit = if bytes > MAX_LIMIT { MAX_LIMIT } else { bytes };
@@ -142,7 +146,9 @@ impl<T: Replayable> Keep<T> {
         let json = value.to_json().and_then(|json| match self.redact {
             None => Ok(json),
             Some(redact) => {
-                let mut copy = T::from_json(&json)?;
+                // What serde says of a value it cannot read may quote it.
+                let unread = |_| "it cannot be read back from its own JSON, so nothing can be redacted".to_owned();
+                let mut copy = T::from_json(&json).map_err(unread)?;
                 redact(&mut copy);
                 copy.to_json()
             }

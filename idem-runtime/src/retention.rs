@@ -1,3 +1,4 @@
+use crate::floor::Floor;
 use std::time::Duration;
 
 /// How long a record refuses repeats: the deduplication window.
@@ -26,6 +27,23 @@ impl Retention {
     #[must_use]
     pub fn of(duration: Duration) -> Self {
         Self(duration.min(Self::MAX.0))
+    }
+
+    /// The least that covers every redelivery that a floor describes, rounded up to whole minutes, and at most
+    /// [`MAX`](Self::MAX). A store that is told the floor too refuses less: [`StoreBuilder::covers`](crate::StoreBuilder::covers).
+    ///
+    /// ```
+    /// use idem_runtime::{Floor, Retention};
+    /// use std::time::Duration;
+    ///
+    /// let retention = Retention::covering(&Floor::redelivered_within(Duration::from_secs(8 * 3600)));
+    /// assert_eq!(retention.as_duration(), Duration::from_secs(10 * 3600));
+    /// ```
+    #[must_use]
+    pub fn covering(floor: &Floor) -> Self {
+        let least = floor.least();
+        let minutes = least.as_secs() / 60 + u64::from(!least.as_secs().is_multiple_of(60) || least.subsec_nanos() > 0);
+        Self::of(Duration::from_secs(minutes.saturating_mul(60)))
     }
 
     /// The duration.

@@ -154,7 +154,10 @@ impl<C: Connection> Tokens<'_, C> {
         let token = Token(hex(&bytes));
         let key = Key::token(self.scope.clone(), token.as_str()).finish()?;
         let issue = Issue { scope: key.scope_name(), key: key.text(), valid_for: ttl, keep_for: retention };
-        let failed = |error| IssueError::Database(Box::new(error));
+        let failed = |error| match C::trouble(&error) {
+            crate::store::Trouble::NoTable => IssueError::Configuration(self.store.no_table(Part::Tokens)),
+            _ => IssueError::Database(Box::new(error)),
+        };
         let mut held = self.store.acquire_for_statement().await.map_err(failed)?;
         held.connection().issue_token(self.store.statements(), &issue).await.map_err(failed)?;
         held.set_clean();

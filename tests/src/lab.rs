@@ -199,7 +199,7 @@ macro_rules! database {
                         // session that is busy each time it is looked at waits.
                         Dialect::MySql => (
                             "SELECT count(*) FROM information_schema.processlist WHERE db = database() \
-                             AND command = 'Query' AND id <> connection_id()",
+                             AND command IN ('Query', 'Execute') AND id <> connection_id()",
                             4,
                         ),
                     };

@@ -9,11 +9,31 @@
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 mod readme {}
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/guide/another-database.md")]
+mod guide_another_database {}
+
+#[cfg(doctest)]
+mod guide {
+    #[doc = include_str!("../../docs/guide/form.md")]
+    mod form {}
+    #[doc = include_str!("../../docs/guide/order-events.md")]
+    mod order_events {}
+    #[doc = include_str!("../../docs/guide/points.md")]
+    mod points {}
+    #[doc = include_str!("../../docs/guide/sms.md")]
+    mod sms {}
+    #[doc = include_str!("../../docs/guide/stock.md")]
+    mod stock {}
+    #[doc = include_str!("../../docs/guide/two-layers.md")]
+    mod two_layers {}
+}
 
 pub mod cancel;
 mod lab;
 pub mod logs;
 pub mod proxy;
+pub mod rows;
 
 pub use lab::{dialect, mysql, postgres, sqlite};
 

@@ -4,5 +4,8 @@
 mod memory;
 mod migrate;
 mod pool;
+mod purge;
+mod purge_background;
+mod retention;
 mod settings;
 mod verify;

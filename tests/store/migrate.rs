@@ -4,11 +4,23 @@ use idem_runtime::{ConfigurationError, Key};
 
 idem_tests::on_every_database! {
     given {
-        /// The file that a team puts in its own migrations.
-        const FILE: &str = match DIALECT {
-            Dialect::Sqlite => include_str!("../../idem-runtime/migrations/sqlite/0001_idem_records.sql"),
-            Dialect::Postgres => include_str!("../../idem-runtime/migrations/postgres/0001_idem_records.sql"),
-            Dialect::MySql => include_str!("../../idem-runtime/migrations/mysql/0001_idem_records.sql"),
+        /// The files that a team puts in its own migrations.
+        const FILES: [&str; 3] = match DIALECT {
+            Dialect::Sqlite => [
+                include_str!("../../idem-runtime/migrations/sqlite/0001_idem_records.sql"),
+                include_str!("../../idem-runtime/migrations/sqlite/0002_idem_tokens.sql"),
+                include_str!("../../idem-runtime/migrations/sqlite/0003_idem_leases.sql"),
+            ],
+            Dialect::Postgres => [
+                include_str!("../../idem-runtime/migrations/postgres/0001_idem_records.sql"),
+                include_str!("../../idem-runtime/migrations/postgres/0002_idem_tokens.sql"),
+                include_str!("../../idem-runtime/migrations/postgres/0003_idem_leases.sql"),
+            ],
+            Dialect::MySql => [
+                include_str!("../../idem-runtime/migrations/mysql/0001_idem_records.sql"),
+                include_str!("../../idem-runtime/migrations/mysql/0002_idem_tokens.sql"),
+                include_str!("../../idem-runtime/migrations/mysql/0003_idem_leases.sql"),
+            ],
         };
 
         fn key() -> Result<Key, idem_runtime::KeyError> {
@@ -16,14 +28,27 @@ idem_tests::on_every_database! {
         }
     }
 
-    async fn the_file_makes_a_table_that_fits(lab: Lab) {
+    async fn the_files_make_tables_that_fit(lab: Lab) {
         let mut connection = lab.pool.acquire().await.unwrap();
-        raw(&mut connection, "DROP TABLE idem_records").await.unwrap();
-        assert_eq!(lab.store.migration_sql(), FILE);
-        raw(&mut connection, FILE).await.unwrap();
-        raw(&mut connection, FILE).await.unwrap();
+        assert_eq!(lab.store.migration_sql(), FILES.concat());
+        for (table, file) in ["idem_records", "idem_records_tokens", "idem_records_leases"].into_iter().zip(FILES) {
+            raw(&mut connection, &format!("DROP TABLE {table}")).await.unwrap();
+            raw(&mut connection, file).await.unwrap();
+            raw(&mut connection, file).await.unwrap();
+        }
+        drop(connection);
+        // Looks at each table, and would create none that is there.
+        lab.store.migrate().await.unwrap();
+    }
+
+    async fn a_store_that_uses_records_alone_needs_no_other_table(lab: Lab) {
+        let mut connection = lab.pool.acquire().await.unwrap();
+        raw(&mut connection, "DROP TABLE idem_records_tokens").await.unwrap();
+        raw(&mut connection, "DROP TABLE idem_records_leases").await.unwrap();
         drop(connection);
         lab.store.verify().await.unwrap();
+        let _ = lab.store.once(key(), async |db| credit(db, "a", 1).await).await.unwrap();
+        assert_eq!(lab.balance("a").await, 1);
     }
 
     async fn many_instances_may_start_at_once(lab: Lab) {
@@ -73,7 +98,7 @@ idem_tests::on_every_database! {
         raw(&mut connection, "DROP TABLE idem_records").await.unwrap();
         let refused = store.once(key(), async |db| credit(db, "a", 1).await).await.unwrap_err();
         assert!(matches!(refused, idem_runtime::Error::Configuration(ConfigurationError::NoTable { .. })), "{refused:?}");
-        raw(&mut connection, FILE).await.unwrap();
+        raw(&mut connection, FILES[0]).await.unwrap();
         assert_eq!(lab.balance("a").await, 1);
         store.pool().close().await;
     }

@@ -3,7 +3,7 @@
 //! `idem-macros/src/corpus.rs`, next to the rule table.
 //!
 //! `TRYBUILD=overwrite cargo test -p idem-tests --test ui` records the words again, and
-//! `IDEM_BLESS=1 cargo test -p idem-macros` then the documentation that quotes them.
+//! `IDEM_BLESS=1 cargo test -p idem-macros --features guard` then the documentation that quotes them.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "clippy takes helpers of a test binary for library code")]
 
@@ -19,9 +19,10 @@ use std::process::Command;
 const RECORDED_WITH: &str = "1.95.0";
 
 /// A refusal is one error at one place, but for these.
-const SEVERAL_ERRORS: [(&str, &str); 3] = [
+const SEVERAL_ERRORS: [(&str, &str); 4] = [
     ("null/two_reasons_for_one_part", "the part has two reasons to be refused, and each is told"),
     ("function/returns_an_alias_of_a_number", "the compiler judges the signature and the match on the result apart"),
+    ("mistake/guard_value_that_cannot_be_bound", "sqlx asks for two traits, and each is told"),
     ("store/own_type_that_is_no_connection", "the compiler judges the parameter and the call of `claim` apart"),
 ];
 

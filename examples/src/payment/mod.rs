@@ -24,26 +24,12 @@ use self::{
     report::{Columns, Report},
     verdict::Verdict,
 };
-use crate::money::Cents;
-use std::{
-    collections::BTreeMap,
-    io::Write,
-    path::{Path, PathBuf},
-};
+use crate::{money::Cents, story::Options};
+use std::{collections::BTreeMap, io::Write, path::Path};
 
 /// The sample notifications.
-pub(crate) const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/payment");
-
-/// How to tell the story.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Options {
-    /// The notification files: one folder an act.
-    pub(crate) data: PathBuf,
-    /// Whether to keep the databases.
-    pub(crate) keep: bool,
-    /// Whether the unprotected handlers stand in for those with idem.
-    pub(crate) unprotected: bool,
-}
+#[cfg(test)]
+const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/payment");
 
 /// Tells the story. True when idem's money is right.
 pub(crate) async fn run(options: &Options, out: impl Write, colour: bool) -> Result<bool, StoryError> {

@@ -8,11 +8,11 @@ use super::{
     notification::Notification,
     verdict::{Row, Verdict},
 };
-use crate::money::Cents;
-use std::{
-    io::{self, Write},
-    path::Path,
+use crate::{
+    money::Cents,
+    paper::{Paper, Tone},
 };
+use std::{io::Write, path::Path};
 
 const ANSWER: usize = 9;
 const AMOUNT: usize = 8;
@@ -21,8 +21,7 @@ const WITHOUT: usize = 9;
 /// Writes the report. Colour only where a person looks.
 #[derive(Debug)]
 pub(crate) struct Report<W> {
-    out: W,
-    colour: bool,
+    paper: Paper<W>,
     columns: Columns,
 }
 
@@ -43,20 +42,10 @@ impl Columns {
     }
 }
 
-/// The colours, by what they mean.
-#[derive(Clone, Copy)]
-enum Tone {
-    Good,
-    Bad,
-    Odd,
-    Quiet,
-    Strong,
-}
-
 impl<W: Write> Report<W> {
     /// A report on this output.
     pub(crate) const fn new(out: W, colour: bool, columns: Columns) -> Self {
-        Self { out, colour, columns }
+        Self { paper: Paper::new(out, colour), columns }
     }
 
     /// What the whole run is about.
@@ -178,28 +167,12 @@ impl<W: Write> Report<W> {
     }
 
     fn line(&mut self, text: &str) -> Result<(), StoryError> {
-        let written = writeln!(self.out, "{}", text.trim_end());
-        written.or_else(closed_pipe).map_err(|source| StoryError::Io { what: "printing", source })
+        self.paper.line(text).map_err(|source| StoryError::Io { what: "printing", source })
     }
 
     fn paint(&self, tone: Tone, text: &str) -> String {
-        if !self.colour {
-            return text.to_owned();
-        }
-        let code = match tone {
-            Tone::Good => "32",
-            Tone::Bad => "31",
-            Tone::Odd => "33",
-            Tone::Quiet => "2",
-            Tone::Strong => "1",
-        };
-        format!("\u{1b}[{code}m{text}\u{1b}[0m")
+        self.paper.paint(tone, text)
     }
-}
-
-/// A reader that has seen enough (`| head`) is no failure of the run: the check goes on.
-fn closed_pipe(error: io::Error) -> io::Result<()> {
-    if error.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) }
 }
 
 #[cfg(test)]

@@ -7,16 +7,21 @@ use syn::{Expr, FnArg, GenericParam, ItemFn, LitStr};
 
 use crate::errors::{Complaint, Errors, did_you_mean};
 use crate::model::Connection;
-use crate::parse::{Allow, Allows, listed};
+use crate::parse::{Allow, Arguments, listed};
 use crate::rules::{Names, Rule};
 use crate::sql::{self, Ends};
 use crate::syntax::{bindings, is_path, parameters};
 
 /// Answers whether a refused body is worth compiling for errors of its own.
-pub(super) fn escapes(item: &ItemFn, connection: &Connection, allows: &Allows, errors: &mut Errors) -> bool {
+pub(super) fn escapes(item: &ItemFn, connection: &Connection, arguments: &Arguments, errors: &mut Errors) -> bool {
+    let allows = &arguments.allows;
     check_allows(item, connection, &allows.list, errors);
     // A broken `allow` was meant for something: to complain about that too would be a second error for one cause.
     if allows.broken {
+        return true;
+    }
+    // Under a lease no transaction is open that a second way to the database could escape.
+    if arguments.has("lease") {
         return true;
     }
     check_parameters(item, connection, &allows.list, errors);
@@ -35,7 +40,7 @@ fn check_allows(item: &ItemFn, connection: &Connection, allows: &[Allow], errors
     for allow in allows {
         let Allow { names, name, place, rule } = allow;
         let complaint = match names {
-            Names::Part(_) => continue,
+            Names::Part(_) | Names::Nothing => continue,
             Names::Parameter if known.contains(name) => continue,
             Names::Connection if connection.name == *name => continue,
             Names::Parameter => Complaint::new(Rule::Allow, format!("`allow` names `{name}`, which is no parameter")),

@@ -41,12 +41,12 @@ pub(super) fn connection(
             errors.push(complaint.help("leave `tx` out: with `store` alone the parameter is both").at(&tx.place));
             return None;
         }
-        let mut connection = parameter(&name, "tx", tx, item, shape, errors)?;
+        let mut connection = parameter(&name, "tx", tx, arguments, item, shape, errors)?;
         connection.store = Some(store.expr.clone());
         return Some(connection);
     }
     if let Some(name) = single_name(&store.expr) {
-        return parameter(&name, "store", store, item, shape, errors);
+        return parameter(&name, "store", store, arguments, item, shape, errors);
     }
     let complaint = Complaint::new(Rule::Store, "this store is no parameter, so the body has no connection yet");
     errors.push(
@@ -89,6 +89,7 @@ fn parameter(
     name: &Ident,
     argument: &str,
     place: &Written,
+    arguments: &Arguments,
     item: &ItemFn,
     shape: Shape,
     errors: &mut Errors,
@@ -111,7 +112,7 @@ fn parameter(
         errors.push(complaint.at(&place.place));
         return None;
     };
-    let (target, refusal) = target(&typed.ty, name);
+    let (target, refusal) = if arguments.has("lease") { lease(&typed.ty, name) } else { target(&typed.ty, name) };
     if let (Shape::Sound, Some(refusal)) = (shape, refusal) {
         errors.push(refusal.on(&typed.ty));
     }
@@ -123,6 +124,27 @@ fn parameter(
         target: target?,
         store: None,
     })
+}
+
+/// `AtLeastOnceLease` in `&AtLeastOnceLease`, and what is wrong with any other type.
+fn lease(ty: &Type, name: &Ident) -> (Option<Type>, Option<Complaint>) {
+    let write = format!("write `{name}: &AtLeastOnceLease`: callers pass a store or a `RedisLeases` there");
+    let complaint = |reason: String| Some(Complaint::new(Rule::Store, reason).help(write.clone()));
+    match ty {
+        Type::Group(group) => lease(&group.elem, name),
+        Type::Paren(paren) => lease(&paren.elem, name),
+        Type::Reference(reference) if is_path(&reference.elem, &["AtLeastOnceLease"]) => {
+            let refusal = reference.mutability.and_then(|_| complaint("a lease is lent as `&`, not `&mut`".to_owned()));
+            (Some((*reference.elem).clone()), refusal)
+        }
+        _ => {
+            let reason = format!(
+                "with `lease` the body works outside the database, so `{name}` is a lease and no {}",
+                if written_type(ty).contains("Connection") { "connection" } else { "other type" }
+            );
+            (Some(ty.clone()), complaint(reason))
+        }
+    }
 }
 
 /// `PgConnection` in `&mut PgConnection`, and what is wrong with any other type. A type that callers could pass no

@@ -13,38 +13,58 @@ use crate::parse::{Allow, Allows, Arguments, listed};
 use crate::rules::{Names, Rule};
 use crate::syntax::parameters;
 
+/// What a list of parts is for. Both have one grammar, and one set of rules: what differs on every send would make a repeat
+/// unknown in a key, and a mistake in a payload.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Role {
+    Key,
+    Payload,
+}
+
+impl Role {
+    const fn noun(self) -> &'static str {
+        match self {
+            Self::Key => "key",
+            Self::Payload => "payload",
+        }
+    }
+}
+
 pub(super) fn key_parts(
     key: &Key,
     arguments: &Arguments,
     item: &ItemFn,
     connection: Option<&Connection>,
+    role: Role,
     errors: &mut Errors,
 ) -> Vec<KeyPart> {
     let Allows { list: allows, broken } = &arguments.allows;
     let delivery = arguments.delivery.as_ref().map(without_spaces);
     let names = parameters(item);
     if key.parts.is_empty() {
-        let complaint = Complaint::new(Rule::Constant, "the key is empty, so all messages would be one action");
-        errors.push(
-            complaint.help("write `key = msg.order_no`, with the number that the business already has").at(&key.place),
-        );
+        let complaint = match role {
+            Role::Key => Complaint::new(Rule::Constant, "the key is empty, so all messages would be one action")
+                .help("write `key = msg.order_no`, with the number that the business already has"),
+            Role::Payload => Complaint::new(Rule::Constant, "the payload is empty, so it compares nothing")
+                .help("write `payload = msg.amount + \":\" + msg.currency`"),
+        };
+        errors.push(complaint.at(&key.place));
     }
     let judged: Vec<Judged> = key.parts.iter().map(|part| judge(part, &names)).collect();
     for (part, judged) in key.parts.iter().zip(&judged) {
-        check_root(part, *judged, &names, connection, errors);
+        check_root(part, *judged, &names, connection, role, errors);
         check_text(part, errors);
-        check_required(part, *judged, errors);
+        check_required(part, *judged, role, errors);
         // A broken `allow` was meant for some part: to complain about that part too would be a second error for one cause.
         if !broken {
             check_name(part, *judged, delivery.as_deref(), allows, errors);
         }
     }
-    check_constant(key, &judged, errors);
-    check_separators(key, &judged, errors);
-    check_repeats(key, errors);
-    check_allows(key, allows, errors);
+    check_constant(key, &judged, role, errors);
+    check_separators(key, &judged, role, errors);
+    check_repeats(key, role, errors);
     let mut markers = Vec::new();
-    key.parts.iter().filter_map(|part| key_part(part, key, allows, item, &mut markers)).collect()
+    key.parts.iter().filter_map(|part| key_part(part, key, allows, item, role, &mut markers)).collect()
 }
 
 /// What a part contributes to the identity.
@@ -74,11 +94,18 @@ fn is_constant_name(name: &str) -> bool {
 }
 
 /// A path starts at a parameter (or a constant), and not at the connection.
-fn check_root(part: &Part, judged: Judged, names: &[String], connection: Option<&Connection>, errors: &mut Errors) {
+fn check_root(
+    part: &Part,
+    judged: Judged,
+    names: &[String],
+    connection: Option<&Connection>,
+    role: Role,
+    errors: &mut Errors,
+) {
     let Content::Value(Value { root: Root::Name(root), .. }) = &part.content else { return };
     if connection.is_some_and(|connection| connection.name == *root) {
         let complaint = Complaint::new(Rule::Root, format!("`{root}` is the connection, not data of the message"));
-        errors.push(complaint.help("a key starts at another parameter").at(&part.place));
+        errors.push(complaint.help(format!("a {} starts at another parameter", role.noun())).at(&part.place));
         return;
     }
     if judged != Judged::Unknown {
@@ -87,17 +114,17 @@ fn check_root(part: &Part, judged: Judged, names: &[String], connection: Option<
     let data =
         names.iter().map(String::as_str).filter(|name| connection.is_none_or(|connection| connection.name != name));
     let data: Vec<&str> = data.collect();
-    let written = &part.written;
+    let (written, noun) = (&part.written, role.noun());
     let mut complaint = if root == "self" {
-        Complaint::new(Rule::Root, format!("key part `{written}` needs a method: this function has no `self`"))
+        Complaint::new(Rule::Root, format!("{noun} part `{written}` needs a method: this function has no `self`"))
     } else {
-        Complaint::new(Rule::Root, format!("key part `{written}` does not start at a parameter"))
+        Complaint::new(Rule::Root, format!("{noun} part `{written}` does not start at a parameter"))
     };
     complaint = match did_you_mean(&root.to_string(), data.iter().copied()) {
         Some(meant) => complaint.help(format!("did you mean `{meant}`?")),
         None if data.is_empty() => complaint.help("add the message as a parameter: `msg: &PaymentCallback`"),
         None => {
-            complaint.help(format!("the parameters are {}; the key is computed before the body runs", listed(data)))
+            complaint.help(format!("the parameters are {}; the {noun} is computed before the body runs", listed(data)))
         }
     };
     errors.push(complaint.at(&part.place));
@@ -112,8 +139,16 @@ fn check_text(part: &Part, errors: &mut Errors) {
 }
 
 /// `?` is for a value that can be missing.
-fn check_required(part: &Part, judged: Judged, errors: &mut Errors) {
+fn check_required(part: &Part, judged: Judged, role: Role, errors: &mut Errors) {
     let required = matches!(&part.content, Content::Value(Value { required: true, .. }));
+    if required && role == Role::Payload {
+        let complaint = Complaint::new(
+            Rule::Required,
+            format!("a missing `{}` is a value of the payload like others, so nothing need be required", part.written),
+        );
+        errors.push(complaint.help("leave the `?` out").at(&part.place));
+        return;
+    }
     if required && judged == Judged::Constant {
         let complaint =
             Complaint::new(Rule::Required, format!("`{}` is a constant and cannot be missing", part.written));
@@ -147,16 +182,23 @@ fn check_name(part: &Part, judged: Judged, delivery: Option<&str>, allows: &[All
 }
 
 /// Constants alone name no action.
-fn check_constant(key: &Key, judged: &[Judged], errors: &mut Errors) {
+fn check_constant(key: &Key, judged: &[Judged], role: Role, errors: &mut Errors) {
     if !key.parts.is_empty() && judged.iter().all(|judged| *judged == Judged::Constant) {
-        let complaint =
-            Complaint::new(Rule::Constant, "this key is the same for every message: it holds only text and constants");
-        errors.push(complaint.help("add what names the action: `msg.order_no`").at(&key.place));
+        let noun = role.noun();
+        let complaint = Complaint::new(
+            Rule::Constant,
+            format!("this {noun} is the same for every message: it holds only text and constants"),
+        );
+        let help = match role {
+            Role::Key => "add what names the action: `msg.order_no`",
+            Role::Payload => "add what must be the same each time: `msg.amount`",
+        };
+        errors.push(complaint.help(help).at(&key.place));
     }
 }
 
 /// Two values need text between them.
-fn check_separators(key: &Key, judged: &[Judged], errors: &mut Errors) {
+fn check_separators(key: &Key, judged: &[Judged], role: Role, errors: &mut Errors) {
     for (parts, judged) in key.parts.windows(2).zip(judged.windows(2)) {
         let ([left, right], [Judged::Value, Judged::Value]) = (parts, judged) else { continue };
         let separator = if key.is_string { "':'" } else { "\":\"" };
@@ -164,7 +206,8 @@ fn check_separators(key: &Key, judged: &[Judged], errors: &mut Errors) {
         let complaint = Complaint::new(
             Rule::Separator,
             format!(
-                "`{left}` and `{written}` are joined without text between them: `1` + `23` and `12` + `3` would be one key"
+                "`{left}` and `{written}` are joined without text between them: `1` + `23` and `12` + `3` would be one {}",
+                role.noun()
             ),
         );
         errors.push(
@@ -174,27 +217,29 @@ fn check_separators(key: &Key, judged: &[Judged], errors: &mut Errors) {
 }
 
 /// The same part twice adds nothing, and usually another one was meant.
-fn check_repeats(key: &Key, errors: &mut Errors) {
+fn check_repeats(key: &Key, role: Role, errors: &mut Errors) {
     for (index, part) in key.parts.iter().enumerate() {
         let Content::Value(_) = &part.content else { continue };
         let earlier = &key.parts[..index];
         if earlier.iter().any(|other| matches!(other.content, Content::Value(_)) && other.written == part.written) {
-            let complaint = Complaint::new(Rule::Repeat, format!("key part `{}` stands here twice", part.written));
+            let complaint =
+                Complaint::new(Rule::Repeat, format!("{} part `{}` stands here twice", role.noun(), part.written));
             errors.push(complaint.help("leave one out, or name the part that was meant").at(&part.place));
         }
     }
 }
 
-/// An `allow` speaks about a part of this key.
-fn check_allows(key: &Key, allows: &[Allow], errors: &mut Errors) {
-    let values = key.parts.iter().filter(|part| matches!(part.content, Content::Value(_)));
+/// An `allow` speaks about a part of the key, or of the payload.
+pub(super) fn check_allows(arguments: &Arguments, errors: &mut Errors) {
+    let parts = || arguments.key.iter().chain(&arguments.payload).flat_map(|key| &key.parts);
+    let values = parts().filter(|part| matches!(part.content, Content::Value(_)));
     let known: Vec<&str> = values.map(|part| part.written.as_str()).collect();
     // The part may be one of those that were refused: saying that it is missing would be wrong.
-    if key.parts.iter().any(|part| matches!(part.content, Content::Broken)) {
+    if parts().any(|part| matches!(part.content, Content::Broken)) {
         return;
     }
-    for allow in allows.iter().filter(|allow| matches!(allow.names, Names::Part(_))) {
-        if !known.contains(&allow.name.as_str()) {
+    for allow in arguments.allows.list.iter().filter(|allow| matches!(allow.names, Names::Part(_))) {
+        if !known.contains(&allow.name.as_str()) && !known.is_empty() {
             let complaint =
                 Complaint::new(Rule::Allow, format!("`allow` names `{}`, which is no part of the key", allow.name));
             let complaint = match did_you_mean(&allow.name, known.iter().copied()) {
@@ -206,20 +251,32 @@ fn check_allows(key: &Key, allows: &[Allow], errors: &mut Errors) {
     }
 }
 
-fn key_part(part: &Part, key: &Key, allows: &[Allow], item: &ItemFn, markers: &mut Vec<String>) -> Option<KeyPart> {
+fn key_part(
+    part: &Part,
+    key: &Key,
+    allows: &[Allow],
+    item: &ItemFn,
+    role: Role,
+    markers: &mut Vec<String>,
+) -> Option<KeyPart> {
     let value = match &part.content {
         Content::Text(text) => return Some(KeyPart::Text(text.clone())),
         Content::Value(value) => value,
         Content::Broken => return None,
     };
     let span = Span::mixed_site().located_at(part.place.start());
-    let marker = Ident::new(&marker(&item.sig.ident, &part.written, markers), span);
-    let grants = allows.iter().filter(|allow| allow.name == part.written);
+    let prefix = if role == Role::Payload { "payload_" } else { "" };
+    let marker = Ident::new(&marker(&item.sig.ident, prefix, &part.written, markers), span);
+    let grants = allows.iter().filter(|allow| allow.name == part.written).filter_map(|allow| allow.rule.grant());
+    // A missing value of the payload is a value like others.
+    let missing = Rule::Null.grant().filter(|_| role == Role::Payload);
+    let mut grants: Vec<&str> = grants.chain(missing).collect();
+    grants.dedup();
     Some(KeyPart::Value(NamedPart {
         marker,
         expression: value.expression.clone(),
         required: value.required,
-        grants: grants.filter_map(|allow| Some(Ident::new(allow.rule.grant()?, Span::mixed_site()))).collect(),
+        grants: grants.into_iter().map(|grant| Ident::new(grant, Span::mixed_site())).collect(),
         span,
         bound_first: key.is_string && value.can_be_bound(),
     }))
@@ -227,11 +284,11 @@ fn key_part(part: &Part, key: &Key, allows: &[Allow], item: &ItemFn, markers: &m
 
 /// `on_refund__msg_refund_no`: unique in the function, and usually in the crate, so that rustc prints it without a
 /// path.
-fn marker(function: &Ident, part: &str, taken: &mut Vec<String>) -> String {
+fn marker(function: &Ident, prefix: &str, part: &str, taken: &mut Vec<String>) -> String {
     let plain = part.replace("r#", "");
     let words = plain.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|word| !word.is_empty());
     let path = words.collect::<Vec<_>>().join("_");
-    let name = format!("{}__{path}", function.unraw());
+    let name = format!("{}__{prefix}{path}", function.unraw());
     let unique = (2..).map(|number| format!("{name}_{number}"));
     let name = std::iter::once(name.clone()).chain(unique).find(|name| !taken.contains(name)).unwrap_or(name);
     taken.push(name.clone());

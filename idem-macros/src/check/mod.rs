@@ -1,17 +1,17 @@
 //! Every rule between arguments, key and function. Each records its error and goes on, so that one run shows them all.
 
 mod body;
+mod claim;
 mod connection;
 mod function;
 mod key;
 mod scope;
 
-use proc_macro2::Span;
 use syn::ItemFn;
 use syn::ext::IdentExt as _;
 
 use crate::errors::{Complaint, Errors};
-use crate::model::{Handler, Refused, Runtime, Scope};
+use crate::model::{Handler, Refused, Runtime, Scope, Signature};
 use crate::parse::Arguments;
 use crate::rules::Rule;
 
@@ -37,45 +37,57 @@ pub(crate) fn handler(arguments: Arguments, item: ItemFn, errors: &mut Errors) -
     }
     let (shape, output) = function::shape(&item, errors);
     let connection = connection::connection(&arguments, &item, shape, errors);
-    let parts = arguments.key.as_ref().map(|key| key::key_parts(key, &arguments, &item, connection.as_ref(), errors));
+    let identity = claim::identity(&arguments, &item, connection.as_ref(), errors);
+    let payload = claim::payload(&arguments, &item, connection.as_ref(), errors);
+    key::check_allows(&arguments, errors);
+    let guard = claim::guard(&arguments, connection.as_ref(), errors);
+    claim::combinations(&arguments, errors);
+    let decides = output.as_ref().is_some_and(|output| claim::decision(&arguments, output, errors));
     let mut keep_body = output.is_some();
     if let (Some(connection), true) = (&connection, keep_body) {
-        keep_body = body::escapes(&item, connection, &arguments.allows, errors);
-    }
-    if !arguments.has("key") {
-        let complaint =
-            Complaint::new(Rule::Argument, "`key` is missing: what makes this action the same when it arrives again?");
-        errors.push(
-            complaint
-                .help("write `key = msg.order_no`, with the number that the business already has")
-                .span(Span::call_site()),
-        );
+        keep_body = body::escapes(&item, connection, &arguments, errors);
     }
     if let (Some(key), false, true) = (&arguments.key, arguments.has("scope"), errors.is_empty()) {
         scope::default_scope(&item, key, connection.as_ref(), errors);
     }
-    match (connection, output, parts) {
-        (Some(connection), Some(output), Some(parts)) if errors.is_empty() => {
+    match (connection, output, identity) {
+        (Some(connection), Some(output), Some(identity)) if errors.is_empty() => {
             let scope = match arguments.scope {
                 Some(scope) => Scope::Named(scope),
                 None => Scope::Function(format!("::{}", item.sig.ident.unraw())),
             };
-            let Arguments { delivery, record, retry, .. } = arguments;
+            let Arguments { delivery, record, retry, replay, declines, lease, .. } = arguments;
             Checked::Sound(Box::new(Handler {
                 item,
                 runtime,
                 connection,
                 output,
                 scope,
-                parts,
+                identity,
+                payload,
                 delivery,
                 record,
+                guard,
+                replay,
+                declines: declines.is_some(),
+                lease,
                 retry,
             }))
         }
         (connection, output, _) => {
             let connection = connection.or_else(|| likely_connection(&arguments, &item.sig.inputs));
-            Checked::Refused(Box::new(Refused { item, runtime, connection, output, keep_body }))
+            Checked::Refused(Box::new(Refused {
+                item,
+                runtime,
+                connection,
+                output,
+                keep_body,
+                signature: Signature {
+                    leases: arguments.has("lease"),
+                    keeps: arguments.replay.is_some(),
+                    declines: decides,
+                },
+            }))
         }
     }
 }

@@ -7,4 +7,4 @@ CREATE TABLE IF NOT EXISTS idem_records_tokens (
     keep_until  timestamptz NOT NULL,      -- the row may be purged after this
     PRIMARY KEY (action_key, scope)
 );
-CREATE INDEX IF NOT EXISTS idem_records_tokens_keep_until ON idem_records_tokens USING brin (keep_until) WITH (pages_per_range = 32);
+CREATE INDEX IF NOT EXISTS idem_records_tokens_keep_until ON idem_records_tokens (keep_until);

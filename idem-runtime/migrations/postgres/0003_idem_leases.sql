@@ -15,4 +15,4 @@ CREATE TABLE IF NOT EXISTS idem_records_leases (
     keep_until  timestamptz NOT NULL,      -- repeats after this are late; the row of finished work may be purged
     PRIMARY KEY (scope, action_key)
 );
-CREATE INDEX IF NOT EXISTS idem_records_leases_keep_until ON idem_records_leases USING brin (keep_until) WITH (pages_per_range = 32);
+CREATE INDEX IF NOT EXISTS idem_records_leases_keep_until ON idem_records_leases (keep_until);

@@ -89,12 +89,12 @@ impl Key {
         builder
     }
 
-    /// What stands for a key where a guard alone is the claim, so that there is a scope for logs.
-    pub(crate) fn unrecorded(scope: Cow<'static, str>, delivery: Option<String>) -> Result<Self, KeyError> {
-        let mut builder = KeyBuilder::new(scope);
-        builder.parts = 1;
-        builder.delivery = delivery.map(|id| cut(id, MAX_DELIVERY_BYTES));
-        builder.finish()
+    /// Starts what stands in a key's place where a guard alone is the claim: a scope for logs, and the delivery. It names
+    /// no action, and no record is written for it; see [`Store::claim_guarded`](crate::Store::claim_guarded).
+    pub fn unrecorded(scope: impl Into<Cow<'static, str>>) -> KeyBuilder {
+        let mut builder = KeyBuilder::new(scope.into());
+        builder.unrecorded = true;
+        builder
     }
 
     /// Whether a record is written under this key.
@@ -159,6 +159,7 @@ pub struct KeyBuilder {
     message: Option<String>,
     payload: Option<Payload>,
     token: bool,
+    unrecorded: bool,
     error: Option<Box<KeyError>>,
 }
 
@@ -173,6 +174,7 @@ impl KeyBuilder {
             message: None,
             payload: None,
             token: false,
+            unrecorded: false,
             error: None,
         };
         let length = builder.scope.len();
@@ -289,7 +291,10 @@ impl KeyBuilder {
     /// The first of: a scope that is blank, too long or shared with another handler; a part that is blank or missing;
     /// no part at all. All are permanent: the same message would fail again.
     pub fn finish(mut self) -> Result<Key, KeyError> {
-        if self.parts == 0 {
+        // One that is unrecorded has no text, whatever was added to it.
+        if self.unrecorded {
+            self.text.clear();
+        } else if self.parts == 0 {
             self.fail(|| KeyError::NoPart);
         }
         let fingerprint = match self.payload.take().map(Payload::finish).transpose() {

@@ -65,8 +65,7 @@ impl Payload {
 
     /// Adds literal text between parts.
     pub fn text(mut self, text: &str) -> Self {
-        self.shape.update([1]);
-        self.shape.update(text);
+        self.shape_piece(1, text);
         self.text.push('|');
         self.after_part = false;
         self
@@ -81,11 +80,17 @@ impl Payload {
         if writer.has_failed() && self.error.is_none() {
             self.error = Some(KeyError::Unwritten { part: name.to_owned() });
         }
-        self.shape.update([0]);
-        self.shape.update(name);
+        self.shape_piece(0, name);
         self.parts += 1;
         self.after_part = true;
         self
+    }
+
+    /// A piece of the shape, with its length before it: no text then looks like two pieces.
+    fn shape_piece(&mut self, kind: u8, piece: &str) {
+        self.shape.update([kind]);
+        self.shape.update((piece.len() as u64).to_be_bytes());
+        self.shape.update(piece);
     }
 
     pub(super) fn finish(self) -> Result<Fingerprint, KeyError> {
@@ -142,7 +147,13 @@ mod tests {
     #[test]
     fn the_fingerprint_is_frozen() {
         let hex: String = payload(100, "CNY").as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(hex, "FROZEN");
+        // By another tool: `printf '100|CNY' | sha256sum` behind 01 and the first 8 bytes of
+        // `printf '\\0\\0\\0\\0\\0\\0\\0\\0\\0011\\1\\0\\0\\0\\0\\0\\0\\0\\1:\\0\\0\\0\\0\\0\\0\\0\\0\\0012' | sha256sum`.
+        assert_eq!(
+            hex,
+            "01129084d86c5ac657\
+             2090ad4d884bb3f42e95ee6c0a9994819b9f086ef9ce60ec1f0c9c7229ed3067"
+        );
     }
 
     #[test]
@@ -154,6 +165,17 @@ mod tests {
         assert_eq!(other.compare(first.as_bytes()), Compared::OtherShape);
         assert_eq!(first.compare(b""), Compared::OtherShape);
         assert_eq!(first.compare(b"\x02later"), Compared::OtherShape);
+    }
+
+    #[test]
+    fn no_literal_looks_like_two_pieces_of_a_shape() {
+        let shape = |payload: Payload| payload.finish().unwrap().as_bytes()[..9].to_vec();
+        let two = Payload::new().text("a").part("x").text("b");
+        let piece = "a\0\0\0\0\0\0\0\0\u{1}1\u{1}\0\0\0\0\0\0\0\u{1}b";
+        for one in [piece, "a\01\u{1}b"] {
+            assert_ne!(shape(two.clone()), shape(Payload::new().text(one)), "{one:?}");
+        }
+        assert_ne!(shape(Payload::new().text("ab")), shape(Payload::new().text("a").text("b")));
     }
 
     #[test]

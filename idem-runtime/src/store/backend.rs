@@ -1,6 +1,7 @@
 use super::{Settings, schema::Table};
 use crate::{
     error::{ConfigurationError, Ending},
+    guard::InsertInto,
     key::Key,
     unit::AttemptToken,
 };
@@ -74,12 +75,12 @@ pub(crate) trait Backend:
         arguments: <Self::Database as Database>::Arguments,
     ) -> impl Future<Output = Result<bool, sqlx::Error>> + Send;
 
-    /// Whether an error is the conflict of one unique index, which is given by name or by its columns. Asked when the
+    /// Whether an error is the conflict of one unique index of one table, which is given by name or by its columns. Asked when the
     /// unit is rolled back, on a clean connection.
     fn is_conflict_on(
         &mut self,
         error: &sqlx::Error,
-        table: &str,
+        into: &InsertInto<'_>,
         index: &str,
     ) -> impl Future<Output = Result<bool, sqlx::Error>> + Send;
 
@@ -226,7 +227,7 @@ pub(crate) fn start_rollback<C: Backend>(connection: &mut C) {
 }
 
 /// Ends sqlx's innermost transaction.
-#[cfg(feature = "_sqlite")]
+#[cfg(any(feature = "_sqlite", feature = "postgres"))]
 pub(crate) async fn commit<C: Backend>(connection: &mut C) -> Result<(), sqlx::Error> {
     <<C::Database as Database>::TransactionManager>::commit(connection).await
 }

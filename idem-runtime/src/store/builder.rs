@@ -1,6 +1,7 @@
 use super::{Connection, Isolation, Settings, Store, settings::TableName};
 use crate::{
     error::ConfigurationError,
+    floor::Floor,
     gate::{Front, Gate},
     retention::Retention,
 };
@@ -28,12 +29,13 @@ use std::{marker::PhantomData, sync::Arc, time::Duration};
 pub struct StoreBuilder<C> {
     settings: Settings,
     table: Option<String>,
+    covers: Option<Floor>,
     connection: PhantomData<fn() -> C>,
 }
 
 impl<C: Connection> StoreBuilder<C> {
     pub(super) fn new() -> Self {
-        Self { settings: Settings::default(), table: None, connection: PhantomData }
+        Self { settings: Settings::default(), table: None, covers: None, connection: PhantomData }
     }
 
     /// The record table, `idem_records` by default, optionally with its schema: `"payments.idem_records"`.
@@ -64,6 +66,32 @@ impl<C: Connection> StoreBuilder<C> {
     /// How long records refuse repeats, 30 days by default.
     pub fn retention(mut self, retention: Retention) -> Self {
         self.settings.retention = retention;
+        self
+    }
+
+    /// How long after its first delivery a message can come again. A store whose retention is shorter is refused, with the
+    /// least that is needed and how it came about. May be said several times: the longest counts.
+    ///
+    /// ```no_run
+    /// # #[cfg(feature = "postgres")]
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use idem_runtime::{Floor, PgStore, Retention};
+    /// use std::time::Duration;
+    ///
+    /// let floor = Floor::rocketmq().redriven_within(Duration::from_secs(3 * 86_400));
+    /// let store = PgStore::builder()
+    ///     .retention(Retention::days(7))
+    ///     .covers(floor)
+    ///     .connect("postgres://app@db.internal/shop")
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn covers(mut self, floor: Floor) -> Self {
+        self.covers = Some(match self.covers {
+            Some(covers) => covers.and(floor),
+            None => floor,
+        });
         self
     }
 
@@ -108,7 +136,8 @@ impl<C: Connection> StoreBuilder<C> {
     /// Connects to a database.
     ///
     /// # Errors
-    /// [`ConfigurationError`] when the table name, the URL or the answer of the database is wrong.
+    /// [`ConfigurationError`] when the table name, the URL or the answer of the database is wrong, or when the retention
+    /// is shorter than what the store [`covers`](Self::covers).
     pub async fn connect(self, url: &str) -> Result<Store<C>, ConfigurationError> {
         let settings = self.settings()?;
         let pool = C::open_pool(url, &settings).await.map_err(|error| ConfigurationError::Connect(Box::new(error)))?;
@@ -118,7 +147,7 @@ impl<C: Connection> StoreBuilder<C> {
     /// A store over the application's own pool.
     ///
     /// # Errors
-    /// [`ConfigurationError::TableName`].
+    /// [`ConfigurationError::TableName`], [`ConfigurationError::Retention`].
     pub fn pool(self, pool: sqlx::Pool<C::Database>) -> Result<Store<C>, ConfigurationError> {
         Ok(Store::build(pool, self.settings()?))
     }
@@ -127,6 +156,12 @@ impl<C: Connection> StoreBuilder<C> {
         let mut settings = self.settings;
         if let Some(name) = self.table {
             settings.table = TableName::parse(&name)?;
+        }
+        if let Some(floor) = self.covers {
+            let (retention, needed) = (settings.retention.as_duration(), floor.least());
+            if retention < needed {
+                return Err(ConfigurationError::Retention { retention, needed, because: floor.to_string() });
+            }
         }
         Ok(settings)
     }

@@ -6,19 +6,25 @@
 mod backend;
 mod builder;
 mod held;
+mod lease;
 #[cfg(feature = "mysql")]
 mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod purge;
 mod schema;
 mod settings;
 #[cfg(feature = "_sqlite")]
 mod sqlite;
 
 use crate::error::{ConfigurationError, DatabaseError, Phase};
+#[cfg(feature = "redis")]
+pub(crate) use backend::Instant;
 pub(crate) use backend::{Backend, Claimed, CloseError, Entry, Issue, IssuedToken, Kept, Record, Trouble, depth};
 pub use builder::StoreBuilder;
 pub(crate) use held::Held;
+pub(crate) use lease::{LeaseAnswer, LeaseBackend, LeaseRow, LeaseSql, LeaseStep, NOBODY};
+pub(crate) use purge::{Due, Purging};
 pub(crate) use schema::{Part, Table};
 pub use settings::Isolation;
 pub(crate) use settings::Settings;
@@ -33,7 +39,7 @@ use tokio::sync::{OnceCell, Semaphore};
             `postgres`, `mysql` or `sqlite` of idem-runtime"
 )]
 #[expect(private_bounds, reason = "the set of databases is closed: each needs its own protocol")]
-pub trait Connection: Backend {}
+pub trait Connection: Backend + LeaseBackend + Purging {}
 
 /// A store on PostgreSQL.
 #[cfg(feature = "postgres")]
@@ -210,7 +216,7 @@ impl<C: Connection> Store<C> {
         held.set_clean();
         let (table, sql) = (table.to_string(), C::migration_sql(&self.shared.settings));
         match found {
-            None => Err(ConfigurationError::NoTable { table, sql }),
+            None => Err(self.no_table(part)),
             Some(faults) if faults.is_empty() => {
                 // Already set in a store that is in use.
                 let _ = self.shared.ready[part as usize].set(());
@@ -224,6 +230,12 @@ impl<C: Connection> Store<C> {
     /// they would wait for each other's timeouts when the database is away.
     pub(crate) async fn ready(&self, part: Part) -> Result<(), ConfigurationError> {
         if self.shared.ready[part as usize].initialized() { Ok(()) } else { self.verify_part(part).await }
+    }
+
+    /// A table is not there.
+    pub(crate) fn no_table(&self, part: Part) -> ConfigurationError {
+        let table = Table::new(&self.shared.settings.table, part).to_string();
+        ConfigurationError::NoTable { table, sql: self.migration_sql() }
     }
 
     async fn acquire_for_schema(&self) -> Result<Held<C>, ConfigurationError> {

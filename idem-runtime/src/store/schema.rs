@@ -55,6 +55,10 @@ impl Table {
         Self { name: records.with_suffix(part.suffix()), part }
     }
 
+    pub(crate) const fn part(&self) -> Part {
+        self.part
+    }
+
     pub(crate) const fn columns(&self) -> &'static [(&'static str, Kind)] {
         match self.part {
             Part::Records => &[

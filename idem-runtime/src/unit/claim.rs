@@ -8,7 +8,7 @@ use super::{
 use crate::{
     error::{Busy, ClaimError, ConfigurationError, DatabaseError, GuardError, PayloadMismatch, Phase},
     guard::{self, Guard, Guarded, Ran},
-    key::{Compared, IntoKey, Key},
+    key::{Compared, IntoKey, Key, KeyError},
     log,
     outcome::{Ignored, Seen},
     store::{Claimed, Connection, Entry, Held, Part, Record, Store, Trouble, depth},
@@ -36,7 +36,8 @@ pub enum Claim<C: Connection> {
 pub(super) enum Settled {
     Committed,
     NotCommitted,
-    ByAnother(Seen),
+    /// A repeat by now; or, with another payload than that of the delivery which did it, a mismatch.
+    ByAnother(Result<Seen, ClaimError>),
 }
 
 /// What is claimed: an action by its key, and by a guard where there is one.
@@ -80,6 +81,10 @@ impl<C: Connection> Store<C> {
     }
 
     pub(super) async fn claim_attempt(&self, key: Key, attempts_left: u32) -> Result<Claim<C>, ClaimError> {
+        // Without a key and without a guard nothing would tell a repeat.
+        if !key.is_recorded() {
+            return Err(ClaimError::Key(KeyError::NoPart));
+        }
         match self.claim_target(key, None, attempts_left).await? {
             Guarded::First(unit) => Ok(Claim::First(unit)),
             Guarded::Duplicate(seen) => Ok(Claim::Duplicate(seen)),
@@ -255,7 +260,7 @@ impl<C: Connection> Store<C> {
                 release(held);
                 Ok(Try::Again(Reason::Conflict(Box::new("the record was gone when it was to be read"))))
             }
-            Err(error) => self.claim_failed(held, error).await,
+            Err(error) => self.claim_failed(held, error, Part::Records).await,
         }
     }
 
@@ -270,7 +275,7 @@ impl<C: Connection> Store<C> {
                     self.give_back(held).await;
                     return Err(ClaimError::Token(error));
                 }
-                Err(error) => return self.claim_failed(held, error).await,
+                Err(error) => return self.claim_failed(held, error, Part::Tokens).await,
             }
         }
         let Some(guard) = target.guard else { return Ok(Try::First(held)) };
@@ -297,13 +302,17 @@ impl<C: Connection> Store<C> {
             return Ok(Try::Again(Reason::Dead(error)));
         }
         let limit = self.settings().answer_timeout;
-        let mut repeat = false;
-        if matches!(within(limit, held.connection().reset(self.statements())).await, Some(Ok(())))
-            && let Some(Ok(is_repeat)) = within(limit, guard.is_repeat(&mut held, &error)).await
-        {
-            repeat = is_repeat;
-            release(held);
+        let resetting = held.connection().reset(self.statements());
+        if !matches!(within(limit, resetting).await, Some(Ok(()))) {
+            return Ok(Try::Again(Reason::Dead(error)));
         }
+        // While nobody can be asked which index it was, it is neither a repeat nor an error for good.
+        let repeat = match within(limit, guard.is_repeat(&mut held, &error)).await {
+            Some(Ok(repeat)) => repeat,
+            Some(Err(asking)) if C::trouble(&asking) == Trouble::Other => false,
+            Some(Err(_)) | None => return Ok(Try::Again(Reason::Dead(error))),
+        };
+        release(held);
         match trouble {
             _ if repeat => Ok(Try::GuardRepeat),
             Trouble::Conflict => Ok(Try::Again(Reason::Conflict(Box::new(error)))),
@@ -312,7 +321,8 @@ impl<C: Connection> Store<C> {
         }
     }
 
-    async fn claim_failed(&self, mut held: Held<C>, error: sqlx::Error) -> Result<Try<C>, ClaimError> {
+    /// What an error of the claim means that `part` answered.
+    async fn claim_failed(&self, mut held: Held<C>, error: sqlx::Error, part: Part) -> Result<Try<C>, ClaimError> {
         let trouble = C::trouble(&error);
         if trouble == Trouble::Connection {
             return Ok(Try::Again(Reason::Dead(error)));
@@ -324,10 +334,7 @@ impl<C: Connection> Store<C> {
         match trouble {
             Trouble::Conflict => Ok(Try::Again(Reason::Conflict(Box::new(error)))),
             Trouble::LockWait => Err(ClaimError::Busy(Busy::Claimed(self.settings().lock_wait))),
-            Trouble::NoTable => Err(ClaimError::Configuration(ConfigurationError::NoTable {
-                table: self.settings().table.to_string(),
-                sql: self.migration_sql(),
-            })),
+            Trouble::NoTable => Err(ClaimError::Configuration(self.no_table(part))),
             Trouble::Connection | Trouble::Other => Err(database(Phase::Claim, false, error)),
         }
     }
@@ -340,7 +347,8 @@ impl<C: Connection> Store<C> {
         }
     }
 
-    async fn acquire(&self) -> Result<Held<C>, ClaimError> {
+    /// A connection, and on a database with one writer its turn.
+    pub(crate) async fn acquire(&self) -> Result<Held<C>, ClaimError> {
         let lock_wait = self.settings().lock_wait;
         let turn = match self.turn() {
             Some(turn) => {
@@ -395,7 +403,7 @@ impl<C: Connection> Store<C> {
                     return Some(Settled::NotCommitted);
                 }
                 Ok(Try::Repeat(record)) if record.attempt == Some(lost) => return Some(Settled::Committed),
-                Ok(Try::Repeat(record)) => return Some(Settled::ByAnother(seen(*record))),
+                Ok(Try::Repeat(record)) => return Some(Settled::ByAnother(repeat(key, *record))),
                 // The token has expired since, so it was not burnt.
                 Err(ClaimError::Token(_)) => return Some(Settled::NotCommitted),
                 Ok(_) | Err(_) => backoff.pause().await,

@@ -19,7 +19,7 @@ mod claim;
 mod mark;
 mod retry;
 
-pub(crate) use attempt::{AttemptToken, within};
+pub(crate) use attempt::{AttemptToken, Backoff, no_answer, within};
 pub use claim::Claim;
 pub use retry::Retry;
 
@@ -31,7 +31,6 @@ use crate::{
     replay::{Keep, Replay, Replayable},
     store::{CloseError, Connection, Held, Kept, Store, Trouble, depth},
 };
-use attempt::no_answer;
 use claim::Settled;
 use mark::Mark;
 use std::{fmt, time::Duration};
@@ -305,7 +304,7 @@ async fn settle<C: Connection, E>(
     }
     match settled {
         Some(Settled::Committed) => Ok(Closed::Committed),
-        Some(Settled::ByAnother(seen)) => Ok(Closed::ByAnother(seen)),
+        Some(Settled::ByAnother(seen)) => Ok(Closed::ByAnother(seen?)),
         Some(Settled::NotCommitted) => {
             Err(Error::Database(DatabaseError { phase: Phase::Commit, retryable: true, source: Box::new(error) }))
         }
@@ -326,6 +325,8 @@ fn shown<E>(error: &Error<E>) -> String {
         Error::Token(error) => error.to_string(),
         Error::Guard(error) => error.to_string(),
         Error::LeaseLost(error) => error.to_string(),
+        Error::CompletionUnknown(error) => error.to_string(),
+        Error::Redis(error) => error.to_string(),
         Error::Body(_) => "the body failed".to_owned(),
     }
 }

@@ -1,6 +1,8 @@
 //! MySQL and MariaDB.
 
 mod inspect;
+mod lease;
+mod purge;
 
 use super::{
     Connection, Settings,
@@ -12,7 +14,8 @@ use super::{
 };
 use crate::{
     error::{ConfigurationError, Ending},
-    key::{Fingerprint, Key, hex},
+    guard::InsertInto,
+    key::{Key, hex},
     unit::AttemptToken,
 };
 use sqlx::{
@@ -120,30 +123,38 @@ impl Backend for MySqlConnection {
         query.fetch_optional(self).await.map(|row| row.is_some())
     }
 
-    async fn is_conflict_on(&mut self, error: &sqlx::Error, table: &str, index: &str) -> Result<bool, sqlx::Error> {
+    async fn is_conflict_on(
+        &mut self,
+        error: &sqlx::Error,
+        into: &InsertInto<'_>,
+        index: &str,
+    ) -> Result<bool, sqlx::Error> {
         if number(error) != Some(DUPLICATE_ENTRY) {
             return Ok(false);
         }
-        // ".. for key 'index'" on MariaDB, ".. for key 'table.index'" on MySQL, at the very end: a value before it may
-        // hold anything.
+        // ".. for key 'index'" on MariaDB, ".. for key 'table.index'" on MySQL. In every language of the servers it is what
+        // stands in quotes last; a value before it may hold anything.
         let message = error.as_database_error().map(sqlx::error::DatabaseError::message).unwrap_or_default();
-        let key = message.trim_end_matches('\'').rsplit('\'').next().unwrap_or_default();
-        let name = key.rsplit('.').next().unwrap_or(key);
-        if name == index {
-            return Ok(true);
+        let key = message.rsplit('\'').nth(1).unwrap_or_default();
+        let (table, name) = key.rsplit_once('.').map_or((None, key), |(table, name)| (Some(table), name));
+        if table.is_some_and(|table| !table.eq_ignore_ascii_case(&into.table)) {
+            return Ok(false);
         }
-        let (schema, table) = table.split_once('.').map_or((None, table), |(schema, table)| (Some(schema), table));
-        let columns: Vec<String> = sqlx::query_scalar(
-            "SELECT CAST(column_name AS CHAR) FROM information_schema.statistics \
-             WHERE table_schema = coalesce(?, database()) AND table_name = ? AND index_name = ? AND non_unique = 0 \
-               AND sub_part IS NULL ORDER BY 1",
+        // A trigger may have written into another table, whose index is no index of this one. What is no plain column has no
+        // name.
+        let columns: Vec<Option<String>> = sqlx::query_scalar(
+            "SELECT CAST(IF(sub_part IS NULL, column_name, NULL) AS CHAR) FROM information_schema.statistics \
+             WHERE table_schema = coalesce(?, database()) AND table_name = ? AND index_name = ? AND non_unique = 0",
         )
-        .bind(schema)
-        .bind(table)
+        .bind(&into.schema)
+        .bind(&into.table)
         .bind(name)
         .fetch_all(self)
         .await?;
-        Ok(columns_of(&columns.join(",")) == columns_of(index))
+        let is_named = !columns.is_empty() && name.eq_ignore_ascii_case(index);
+        let columns: Option<Vec<String>> = columns.into_iter().collect();
+        let wanted = columns_of(&index.to_lowercase());
+        Ok(is_named || columns.is_some_and(|columns| columns_of(&columns.join(",").to_lowercase()) == wanted))
     }
 
     async fn issue_token(&mut self, statements: &Statements, issue: &Issue<'_>) -> Result<(), sqlx::Error> {
@@ -184,7 +195,12 @@ impl Backend for MySqlConnection {
     }
 
     async fn reset(&mut self, _: &Statements) -> Result<(), sqlx::Error> {
-        self.execute(sqlx::raw_sql(ROLL_BACK)).await.map(|_| ())
+        self.execute(sqlx::raw_sql(ROLL_BACK)).await?;
+        // Behind the claim sqlx counts a transaction, which is gone now; the server takes its ROLLBACK in silence.
+        while depth(self) > 0 {
+            start_rollback(self);
+        }
+        Ok(())
     }
 
     async fn close_unit(&mut self, statements: &Statements, kept: Option<&Kept<'_>>) -> Result<(), CloseError> {

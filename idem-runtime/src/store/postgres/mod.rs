@@ -1,6 +1,8 @@
 //! PostgreSQL (12 or later, for COMMIT AND CHAIN).
 
 mod inspect;
+mod lease;
+mod purge;
 
 use super::{
     Connection, Settings,
@@ -12,12 +14,13 @@ use super::{
 };
 use crate::{
     error::{ConfigurationError, Ending},
+    guard::InsertInto,
     key::{Fingerprint, Key, hex},
     unit::AttemptToken,
 };
 use sqlx::{
     AssertSqlSafe, Connection as _, Executor as _, PgConnection, Row as _, SqlSafeStr as _, SqlStr,
-    postgres::{PgArguments, PgPool, PgRow},
+    postgres::{PgArguments, PgDatabaseError, PgPool, PgRow},
 };
 use std::borrow::Cow;
 
@@ -177,27 +180,38 @@ impl Backend for PgConnection {
         query.fetch_optional(self).await.map(|row| row.is_some())
     }
 
-    async fn is_conflict_on(&mut self, error: &sqlx::Error, _: &str, index: &str) -> Result<bool, sqlx::Error> {
+    async fn is_conflict_on(
+        &mut self,
+        error: &sqlx::Error,
+        into: &InsertInto<'_>,
+        index: &str,
+    ) -> Result<bool, sqlx::Error> {
         let Some(error) = error.as_database_error().filter(|error| error.is_unique_violation()) else {
             return Ok(false);
         };
-        let (Some(table), Some(name)) = (error.table(), error.constraint()) else { return Ok(false) };
-        if name == index {
-            return Ok(true);
-        }
-        // Named by its columns. The error's own table has no schema, so every index of that name is looked at.
-        let columns: Vec<Vec<String>> = sqlx::query_scalar(
-            "SELECT array_agg(a.attname::text ORDER BY a.attname) FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid \
-             JOIN pg_class t ON t.oid = i.indrelid JOIN pg_attribute a ON a.attrelid = t.oid \
-               AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1]) \
-             WHERE c.relname = $1 AND t.relname = $2 AND i.indisunique AND i.indexprs IS NULL GROUP BY c.oid",
+        // A trigger may have written into another table, in another schema under the same names: the conflict's index must
+        // be one of the guard's table. A partition reports itself, and its index has the name of the whole's among its
+        // ancestors.
+        let found: Vec<(Vec<String>, Vec<String>)> = sqlx::query_as(
+            "SELECT ARRAY(SELECT a.relname::text FROM pg_class a WHERE a.oid = c.oid \
+                 OR a.oid IN (SELECT pg_partition_ancestors(c.oid::regclass))), \
+               ARRAY(SELECT a.attname::text FROM pg_attribute a WHERE a.attrelid = t.oid AND i.indexprs IS NULL \
+                 AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1])) \
+             FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_class t ON t.oid = i.indrelid \
+               JOIN pg_namespace n ON n.oid = t.relnamespace \
+             WHERE c.relname = $1 AND t.relname = $2 AND n.nspname = $3 AND i.indisunique \
+               AND (t.oid = to_regclass($4) OR t.oid IN (SELECT relid FROM pg_partition_tree(to_regclass($4))))",
         )
-        .bind(name)
-        .bind(table)
+        .bind(error.constraint())
+        .bind(error.table())
+        .bind(error.try_downcast_ref::<PgDatabaseError>().and_then(PgDatabaseError::schema))
+        .bind(into.written)
         .fetch_all(self)
         .await?;
         let wanted = columns_of(index);
-        Ok(columns.into_iter().any(|columns| columns == wanted))
+        Ok(found
+            .into_iter()
+            .any(|(names, columns)| names.iter().any(|name| name == index) || columns_of(&columns.join(",")) == wanted))
     }
 
     async fn issue_token(&mut self, statements: &Statements, issue: &Issue<'_>) -> Result<(), sqlx::Error> {

@@ -4,6 +4,8 @@
 //! turn in the store is fair, while SQLite's own busy handler polls and lets some wait for seconds.
 
 mod inspect;
+mod lease;
+mod purge;
 
 use super::{
     Connection, Settings,
@@ -15,6 +17,7 @@ use super::{
 };
 use crate::{
     error::{ConfigurationError, Ending},
+    guard::InsertInto,
     key::{Fingerprint, Key},
     unit::AttemptToken,
 };
@@ -170,7 +173,12 @@ impl Backend for SqliteConnection {
         query.fetch_optional(self).await.map(|row| row.is_some())
     }
 
-    async fn is_conflict_on(&mut self, error: &sqlx::Error, table: &str, index: &str) -> Result<bool, sqlx::Error> {
+    async fn is_conflict_on(
+        &mut self,
+        error: &sqlx::Error,
+        into: &InsertInto<'_>,
+        index: &str,
+    ) -> Result<bool, sqlx::Error> {
         // SQLITE_CONSTRAINT_UNIQUE and _PRIMARYKEY: "UNIQUE constraint failed: flow.account, flow.biz_no", or for an
         // index on expressions its name: "UNIQUE constraint failed: index 'name'".
         if !matches!(extended_code(error), Some(2067 | 1555)) {
@@ -181,8 +189,7 @@ impl Backend for SqliteConnection {
         if failed == format!("index '{index}'") {
             return Ok(true);
         }
-        let table = table.rsplit('.').next().unwrap_or(table);
-        let prefix = format!("{}.", table.to_lowercase());
+        let prefix = format!("{}.", into.table.to_lowercase());
         let lower = failed.to_lowercase();
         let Some(failed) = lower.split(", ").map(|column| column.strip_prefix(&prefix)).collect::<Option<Vec<_>>>()
         else {
@@ -192,8 +199,15 @@ impl Backend for SqliteConnection {
         if failed == columns_of(&index.to_lowercase()) {
             return Ok(true);
         }
-        let named: Vec<String> =
-            sqlx::query_scalar("SELECT lower(name) FROM pragma_index_info(?)").bind(index).fetch_all(self).await?;
+        let named: Vec<String> = sqlx::query_scalar(
+            "SELECT lower(column.name) FROM pragma_index_list(?1, ?2) AS list, pragma_index_info(list.name, ?2) AS column \
+             WHERE list.name = ?3 COLLATE NOCASE AND list.\"unique\"",
+        )
+        .bind(&into.table)
+        .bind(&into.schema)
+        .bind(index)
+        .fetch_all(self)
+        .await?;
         Ok(!named.is_empty() && failed == columns_of(&named.join(",")))
     }
 

@@ -1,0 +1,12 @@
+//! Runs each story as a user does, and looks into the databases that it leaves.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
+mod form;
+mod guide;
+mod order_events;
+mod points;
+mod run;
+mod sms;
+mod stock;
+mod two_layers;

@@ -1,0 +1,15 @@
+//! Trap `repeat`: a part of the key that is compared as well.
+
+use idem_runtime::idempotent;
+use sqlx::PgConnection;
+
+pub struct Paid {
+    pub order_no: String,
+    pub amount: i64,
+}
+
+#[idempotent(key = msg.order_no, payload = msg.order_no + ":" + msg.amount, store = db)]
+pub async fn on_paid(db: &mut PgConnection, msg: &Paid) -> Result<(), sqlx::Error> {
+    sqlx::query("UPDATE orders SET paid = TRUE WHERE no = $1").bind(&msg.order_no).execute(&mut *db).await?;
+    Ok(())
+}

@@ -1,0 +1,14 @@
+use idem_runtime::{AtLeastOnceLease, idempotent};
+
+pub struct Sms {
+    pub order_no: String,
+    pub token: String,
+}
+
+#[idempotent(key = sms.order_no, store = lease, lease = "48h")]
+pub async fn send_sms(lease: &AtLeastOnceLease, sms: &Sms) -> Result<(), std::io::Error> {
+    println!("{} {}", lease.idempotency_key(), sms.order_no);
+    Ok(())
+}
+
+fn main() {}
