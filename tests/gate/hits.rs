@@ -19,7 +19,7 @@ fn key_of(amount: i64) -> Key {
 }
 
 fn says_finished() -> Look {
-    Look::Finished { finished: Finished::default(), left: Duration::from_secs(60) }
+    Look::Finished { finished: Finished::default(), left: Duration::from_mins(1) }
 }
 
 idem_tests::on_every_database! {

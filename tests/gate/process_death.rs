@@ -24,7 +24,7 @@ on_every_database_with_redis! {
 
     async fn its_mark_is_busy_until_it_expires_and_then_the_action_runs(lab: Lab) {
         let redis = RedisServer::start();
-        let gate = crate::redis::gate(&redis, "shop").await.in_flight(Duration::from_secs(60));
+        let gate = crate::redis::gate(&redis, "shop").await.in_flight(Duration::from_mins(1));
         let store = lab.other_store(Lab::builder().gate(gate.clone())).await;
         let mark = "3000".to_owned();
         assert_eq!(die([lab.url.clone(), redis.url(), "shop".to_owned(), mark]).await, Some(SIGABRT));

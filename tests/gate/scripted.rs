@@ -148,13 +148,11 @@ impl Gate for Scripted {
     fn begin<'a>(&'a self, key: &'a Key, mine: &'a InFlight) -> GateFuture<'a, Begin> {
         answer(self.called(Call::Begin(mine.owner.clone())), move |_| {
             let mut script = self.0.lock().unwrap();
-            match script.marks.get(&key.to_string()) {
-                Some(by) => Begin::Taken { by: by.clone(), retry_after: Duration::from_secs(7) },
-                None => {
-                    script.marks.insert(key.to_string(), mine.clone());
-                    Begin::Go
-                }
+            if let Some(by) = script.marks.get(&key.to_string()) {
+                return Begin::Taken { by: by.clone(), retry_after: Duration::from_secs(7) };
             }
+            script.marks.insert(key.to_string(), mine.clone());
+            Begin::Go
         })
     }
 

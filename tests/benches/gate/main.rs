@@ -10,6 +10,7 @@
     reason = "a measurement that does not work has nothing better to do"
 )]
 
+#[allow(dead_code, reason = "the tests use more of it")]
 #[path = "../../gate/redis_server.rs"]
 mod redis_server;
 
@@ -134,10 +135,20 @@ fn deliveries(messages: usize) -> Vec<usize> {
 macro_rules! database {
     ($database:ident) => {
         async fn $database(options: &Options) {
+            let lab = idem_tests::$database::Lab::new().await;
+            let redis = RedisServer::start();
+            $database::measure(options, &lab, &redis).await;
+            if options.messages > 0 {
+                $database::storm(options, &lab, redis).await;
+            }
+            lab.close().await;
+        }
+
+        mod $database {
+            use super::*;
             use idem_tests::$database::{Lab, credit};
 
-            let lab = Lab::new().await;
-            let mut redis = RedisServer::start();
+            pub(super) async fn measure(options: &Options, lab: &Lab, redis: &RedisServer) {
             let far = RedisGate::connect(&redis.url(), "bench").await.unwrap().timeout(Duration::from_secs(5));
             let stores = [
                 lab.other_store(Lab::builder()).await,
@@ -180,9 +191,13 @@ macro_rules! database {
                     rounds.push(times);
                 }
             }
+            for store in &stores {
+                store.pool().close().await;
+            }
             print(stringify!($database), &rounds);
+            }
 
-            if options.messages > 0 {
+            pub(super) async fn storm(options: &Options, lab: &Lab, mut redis: RedisServer) {
                 let gate = RedisGate::connect(&redis.url(), "storm").await.unwrap();
                 let store = lab.other_store(Lab::builder().gate(gate)).await;
                 let deliveries = Arc::new(deliveries(options.messages));
@@ -243,12 +258,8 @@ macro_rules! database {
                     began.elapsed().as_secs_f64(),
                 );
                 store.pool().close().await;
+                drop(redis);
             }
-            for store in &stores {
-                store.pool().close().await;
-            }
-            drop(redis);
-            lab.close().await;
         }
     };
 }
