@@ -93,6 +93,8 @@ mod error;
 pub mod expansion;
 pub mod gate;
 mod guard;
+#[cfg(feature = "http")]
+pub mod http;
 mod key;
 mod log;
 mod outcome;
