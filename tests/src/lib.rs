@@ -10,6 +10,10 @@
 #[doc = include_str!("../../README.md")]
 mod readme {}
 
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/guide/http.md")]
+mod http_guide {}
+
 pub mod cancel;
 mod lab;
 pub mod logs;

@@ -2,13 +2,14 @@
 
 use axum::{extract::Request, middleware::Next, response::Response};
 use std::panic;
+use tracing::Instrument as _;
 
 /// Runs a future in a task of its own and gives what it gives; it goes on when the caller is dropped.
 ///
 /// A server drops the future of a handler whose client disconnects. A unit that is dropped is rolled back, which is safe:
 /// the repeat runs. Detached it comes to its end, and the repeat gets the answer.
 ///
-/// The task ends with the runtime: a unit that is open then is rolled back.
+/// The task works inside the caller's tracing span. It ends with the runtime: a unit that is open then is rolled back.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -30,7 +31,7 @@ pub async fn detach<F>(future: F) -> F::Output
 where
     F: Future<Output: Send + 'static> + Send + 'static,
 {
-    match tokio::spawn(future).await {
+    match tokio::spawn(future.in_current_span()).await {
         Ok(output) => output,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => panic::resume_unwind(panic),
