@@ -72,9 +72,9 @@ idem_tests::on_every_database! {
             Router::new().route("/do", on_post(handler)).layer(IdempotencyLayer::new(lab.store.clone()))
         }
 
-        async fn streamed(mut db: UnitConnection<Conn>, second: Second, hold: bool) -> Response {
+        async fn streamed(mut db: UnitConnection<Conn>, second: Second, keep: bool) -> Response {
             credit(&mut db, "a", 10).await.unwrap();
-            let held = hold.then_some(db);
+            let held = keep.then_some(db);
             Body::new(Pieces { next: 0, second, held }).into_response()
         }
 
@@ -146,9 +146,9 @@ idem_tests::on_every_database! {
     }
 
     async fn one_has_it_at_a_time(lab: Lab) {
-        let both = async |mut db: UnitConnection<Conn>, other: Result<UnitConnection<Conn>, Rejection>| {
+        let both = async |mut db: UnitConnection<Conn>, second: Result<UnitConnection<Conn>, Rejection>| {
             credit(&mut db, "a", 10).await.unwrap();
-            other.map(|_| "two").map_err(IntoResponse::into_response)
+            second.map(|_| "two").map_err(IntoResponse::into_response)
         };
         let router = routed(&lab, both);
         let shown = post("/do").key("k").send(&router).await;

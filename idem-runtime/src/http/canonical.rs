@@ -3,17 +3,22 @@
 //! Numbers are compared as the decimals that they are written as, never as floating point: two amounts that differ in the
 //! twentieth digit are two amounts.
 
-/// The canonical text, or `None` for what is no JSON.
+/// How many arrays and objects may stand in one another: as many as serde_json reads into a value.
+const DEPTH: u32 = 128;
+
+/// The canonical text, or `None` for what is no JSON, or is nested deeper than any handler reads.
 pub(super) fn json(bytes: &[u8]) -> Option<String> {
-    // After this the text is known to be JSON, at most 128 levels deep.
+    // After this the text is known to be JSON, of any depth.
     serde_json::from_slice::<serde::de::IgnoredAny>(bytes).ok()?;
-    let mut reader = Reader { text: std::str::from_utf8(bytes).ok()?, at: 0 };
+    let mut reader = Reader { text: std::str::from_utf8(bytes).ok()?, at: 0, left: DEPTH };
     reader.value()
 }
 
 struct Reader<'a> {
     text: &'a str,
     at: usize,
+    /// How many more levels it goes into.
+    left: u32,
 }
 
 impl Reader<'_> {
@@ -28,12 +33,15 @@ impl Reader<'_> {
     }
 
     fn value(&mut self) -> Option<String> {
-        match self.peek()? {
+        self.left = self.left.checked_sub(1)?;
+        let value = match self.peek()? {
             b'{' => self.object(),
             b'[' => self.array(),
             b'"' => self.string(),
             _ => self.word(),
-        }
+        };
+        self.left += 1;
+        value
     }
 
     fn object(&mut self) -> Option<String> {
