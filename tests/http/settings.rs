@@ -8,8 +8,8 @@ use axum::{
     routing::post as on_post,
 };
 use idem_runtime::http::{HttpSettings, IdempotencyKey, ProblemKind};
-use idem_runtime::{Error, KeyError, Outcome, TokenError};
-use std::convert::Infallible;
+use idem_runtime::{Busy, Error, KeyError, Outcome, TokenError};
+use std::{convert::Infallible, time::Duration};
 
 const KINDS: [ProblemKind; 18] = [
     ProblemKind::KeyMissing,
@@ -82,5 +82,25 @@ async fn each_error_has_its_status() {
         let body = axum::body::to_bytes(response.into_response().into_body(), 4096).await.unwrap();
         let body = std::str::from_utf8(&body).unwrap();
         assert!(!body.contains("inside") && !body.contains("refund_no") && !body.contains("1970"), "{body}");
+    }
+}
+
+/// In whole seconds, rounded up, and never 0, which would be an invitation to hammer.
+#[tokio::test]
+async fn a_retry_is_asked_for_after_whole_seconds() {
+    let settings = HttpSettings::new().retry_after(Duration::from_millis(3200));
+    let in_flight = |millis| Busy::InFlight { retry_after: Duration::from_millis(millis) };
+    let expected = [
+        (Busy::Claimed(Duration::from_secs(9)), StatusCode::CONFLICT, "4"),
+        (Busy::Contended(9), StatusCode::CONFLICT, "4"),
+        (in_flight(0), StatusCode::CONFLICT, "1"),
+        (in_flight(1), StatusCode::CONFLICT, "1"),
+        (in_flight(2001), StatusCode::CONFLICT, "3"),
+        (Busy::InProgress { retry_after: Duration::from_secs(30) }, StatusCode::CONFLICT, "30"),
+        (Busy::NoConnection(Duration::from_secs(9)), StatusCode::SERVICE_UNAVAILABLE, "4"),
+    ];
+    for (busy, status, wait) in expected {
+        let response: Response = settings.respond(Result::Err(Error::Busy(busy)));
+        assert_eq!((response.status(), &response.headers()["retry-after"]), (status, &wait.parse().unwrap()), "{busy}");
     }
 }
