@@ -9,7 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{any, get, post as on_post},
 };
-use idem_runtime::http::{BodyComparison, End, HttpSettings, IdempotencyLayer, UnitConnection};
+use idem_runtime::http::{BodyComparison, End, HttpSettings, IdempotencyKey, IdempotencyLayer, UnitConnection};
 use std::time::Duration;
 
 fn server_error<E>(_: E) -> StatusCode {
@@ -195,6 +195,19 @@ idem_tests::on_every_database! {
         assert_eq!(pay("k\tk", "10").send(&router).await.problem(), "key-malformed");
         assert_eq!(pay("k", "10").by(None).send(&router).await.problem(), "no-principal");
         assert_eq!((lab.balance("a").await, lab.claims().await), (0, 0));
+    }
+
+    /// Settings are the layer's own, else the application's, and the handler has the same.
+    async fn the_applications_settings_hold_behind_the_layer(lab: Lab) {
+        let anonymous = HttpSettings::new().anonymous(true);
+        let shows = async |key: IdempotencyKey| key.principal().unwrap_or("nobody").to_owned();
+        let with = |layer| Router::new().route("/show", on_post(shows)).layer(layer).layer(Extension(anonymous.clone()));
+        let router = with(layer(&lab));
+        assert_eq!(post("/show").key("k").by(None).send(&router).await.text(), "nobody");
+        let router = with(layer(&lab).settings(HttpSettings::new()));
+        assert_eq!(post("/show").key("k").by(None).send(&router).await.problem(), "no-principal");
+        let router = Router::new().route("/show", on_post(shows)).layer(layer(&lab).settings(anonymous.clone()));
+        assert_eq!(post("/show").key("other").by(None).send(&router).await.text(), "nobody");
     }
 
     async fn bodies_are_capped(lab: Lab) {

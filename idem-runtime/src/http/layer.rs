@@ -107,7 +107,7 @@ pub enum End {
 
 struct Guard<C: Connection> {
     store: Store<C>,
-    settings: HttpSettings,
+    settings: Option<HttpSettings>,
     scope: Cow<'static, str>,
     body_limit: usize,
     answer_limit: usize,
@@ -149,7 +149,7 @@ impl<C: Connection> IdempotencyLayer<C> {
         Self {
             guard: Guard {
                 store,
-                settings: HttpSettings::default(),
+                settings: None,
                 scope: Cow::Borrowed("http"),
                 body_limit: 2 * 1024 * 1024,
                 answer_limit: 64 * 1024,
@@ -160,9 +160,10 @@ impl<C: Connection> IdempotencyLayer<C> {
         }
     }
 
-    /// How keys are read and problems are answered. Handlers behind the layer find it in the request's extensions.
+    /// How keys are read and problems are answered, in place of what the request's extensions say. Handlers behind the
+    /// layer find it there.
     pub fn settings(mut self, settings: HttpSettings) -> Self {
-        self.guard.settings = settings;
+        self.guard.settings = Some(settings);
         self
     }
 
@@ -253,11 +254,11 @@ where
         if matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE) {
             return Box::pin(inner.call(request));
         }
-        let guard = Arc::clone(&self.guard);
+        let passage = Passage::of(&self.guard, &request);
         Box::pin(async move {
-            match guard.admit(request).await {
-                Ok((key, request)) => detach(async move { guard.run(key, request, inner).await }).await,
-                Err(error) => Ok(error.answer(&guard.settings)),
+            match passage.admit(request).await {
+                Ok((key, request)) => detach(async move { passage.run(key, request, inner).await }).await,
+                Err(error) => Ok(error.answer(&passage.settings)),
             }
         })
     }
@@ -280,18 +281,29 @@ struct Answered<C: Connection, E> {
     unit: Shared<C>,
 }
 
-impl<C: Connection> Guard<C> {
+/// One request on its way through the layer.
+struct Passage<C: Connection> {
+    guard: Arc<Guard<C>>,
+    settings: HttpSettings,
+}
+
+impl<C: Connection> Passage<C> {
+    fn of(guard: &Arc<Guard<C>>, request: &Request) -> Self {
+        let own = guard.settings.as_ref().or_else(|| request.extensions().get());
+        Self { guard: Arc::clone(guard), settings: own.cloned().unwrap_or_default() }
+    }
+
     /// Reads the key and the body, before anything is claimed: a slow client holds no transaction open.
     async fn admit(&self, request: Request) -> Result<(Result<Key, KeyError>, Request), HttpError> {
         let (mut parts, body) = request.into_parts();
         let key = IdempotencyKey::of(&parts, &self.settings)?;
-        let body = match buffer::read(body, self.body_limit).await {
+        let body = match buffer::read(body, self.guard.body_limit).await {
             Read::Whole(body) => body,
-            Read::Larger(_) => return Err(HttpError::BodyTooLarge { limit: self.body_limit }),
+            Read::Larger(_) => return Err(HttpError::BodyTooLarge { limit: self.guard.body_limit }),
             Read::Broken => return Err(HttpError::BodyUnreadable),
         };
-        let payload = self.comparison.payload(&parts, &body);
-        let claimed = Key::scope(self.scope.clone()).part(&key).payload(payload).finish();
+        let payload = self.guard.comparison.payload(&parts, &body);
+        let claimed = Key::scope(self.guard.scope.clone()).part(&key).payload(payload).finish();
         parts.extensions.insert(self.settings.clone());
         Ok((claimed, Request::from_parts(parts, Body::from(body))))
     }
@@ -300,7 +312,7 @@ impl<C: Connection> Guard<C> {
     where
         S: Service<Request, Response = Response>,
     {
-        let unit = match self.store.claim(key).await {
+        let unit = match self.guard.store.claim(key).await {
             Ok(Claim::First(unit)) => unit,
             Ok(Claim::Duplicate(seen)) => return Ok(self.repeat(seen)),
             Err(error) => return Ok(self.failed(error.into())),
@@ -325,8 +337,8 @@ impl<C: Connection> Guard<C> {
         Ok(match self.end_of(&response) {
             End::Commit => self.commit(unit, response).await,
             End::RollBack => {
-                let ended_well = self.roll_back(unit, Some(response.status())).await;
-                ended_well.map_or(response, |problem| problem)
+                let fault = self.roll_back(unit, Some(response.status())).await;
+                fault.unwrap_or(response)
             }
         })
     }
@@ -336,7 +348,8 @@ impl<C: Connection> Guard<C> {
         if status.is_server_error() || status.is_informational() {
             return End::RollBack;
         }
-        let by_status = if status.is_client_error() && !self.keep_client_errors { End::RollBack } else { End::Commit };
+        let by_status =
+            if status.is_client_error() && !self.guard.keep_client_errors { End::RollBack } else { End::Commit };
         response.extensions().get::<End>().copied().unwrap_or(by_status)
     }
 
@@ -360,7 +373,7 @@ impl<C: Connection> Guard<C> {
     async fn commit(&self, unit: Shared<C>, response: Response) -> Response {
         let (parts, body) = response.into_parts();
         // Before the unit is taken back: a body that is made while it is read may still use the connection.
-        let Some(read) = caught(buffer::read(body, self.answer_limit)).await else {
+        let Some(read) = caught(buffer::read(body, self.guard.answer_limit)).await else {
             return HttpError::Panicked.answer(&self.settings);
         };
         let Some(unit) = Arc::into_inner(unit) else {
@@ -369,7 +382,7 @@ impl<C: Connection> Guard<C> {
         let unit = unit.into_inner();
         let (kept, body) = match read {
             Read::Whole(body) => {
-                let headers = storable(&parts.headers, &self.left_out);
+                let headers = storable(&parts.headers, &self.guard.left_out);
                 (Kept::Answer(Answer::with_headers(parts.status, headers, body.clone())), Body::from(body))
             }
             Read::Larger(rest) => (Kept::Large { status: parts.status.as_u16() }, Body::new(rest)),
@@ -395,7 +408,7 @@ impl<C: Connection> Guard<C> {
 
     /// Room for the body as text or as hexadecimal digits, and for the headers.
     fn keep(&self) -> Keep<Kept> {
-        Keep::new().limit(2 * self.answer_limit + 128 * 1024)
+        Keep::new().limit(2 * self.guard.answer_limit + 128 * 1024)
     }
 
     fn repeat(&self, seen: Seen) -> Response {
