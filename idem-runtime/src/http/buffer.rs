@@ -114,4 +114,26 @@ mod tests {
         let Read::Larger(rest) = read(body(), 5).await else { panic!("whole") };
         assert_eq!(to_bytes(Body::new(rest), 100).await.ok().as_deref(), Some(&b"123456789"[..]));
     }
+
+    /// A client that says how much it will send is not listened to for that long.
+    #[tokio::test]
+    async fn a_body_that_says_that_it_is_too_large_is_not_read() {
+        struct Endless;
+        impl http_body::Body for Endless {
+            type Data = axum::body::Bytes;
+            type Error = std::convert::Infallible;
+
+            fn poll_frame(
+                self: std::pin::Pin<&mut Self>,
+                _: &mut std::task::Context<'_>,
+            ) -> std::task::Poll<Option<Result<http_body::Frame<Self::Data>, Self::Error>>> {
+                panic!("it is read");
+            }
+
+            fn size_hint(&self) -> http_body::SizeHint {
+                http_body::SizeHint::with_exact(6)
+            }
+        }
+        assert!(matches!(read(Body::new(Endless), 5).await, Read::Larger(_)));
+    }
 }
