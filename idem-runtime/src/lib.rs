@@ -75,6 +75,9 @@
 //! `chrono`, `time`, `jiff`, `uuid`, `ulid` teach the compiler about these crates' types in keys: dates are accepted,
 //! instants and random ids are refused by name and reason. Without the feature such a type is refused as unknown.
 //!
+//! `http` brings the `Idempotency-Key` header for axum (the module `http`): an extractor, answers as outcomes ask for
+//! them, and a tower layer for plain handlers.
+//!
 //! # Logs
 //!
 //! One event a delivery through `tracing`, target `idem`: `delivery.id`, `idem.scope`, `idem.key`, `idem.outcome`
