@@ -15,7 +15,8 @@ mod sql;
 mod syntax;
 
 // The corpus holds guards, which only the parser can judge.
-#[cfg(all(test, feature = "guard"))]
+#[cfg(test)]
+#[cfg(feature = "guard")]
 mod corpus;
 #[cfg(test)]
 mod golden;

@@ -78,6 +78,8 @@
 //! instants and random ids are refused by name and reason. Without the feature such a type is refused as unknown.
 //!
 //! `gate-memory` and `redis` (with `redis-cluster`, `redis-sentinel`) bring the gates of the module [`gate`].
+//! `http` brings the `Idempotency-Key` header for axum (the module `http`): an extractor, answers as outcomes ask for
+//! them, and a tower layer for plain handlers.
 //!
 //! # Logs
 //!
@@ -98,6 +100,8 @@ pub mod expansion;
 mod floor;
 pub mod gate;
 mod guard;
+#[cfg(feature = "http")]
+pub mod http;
 mod key;
 mod lease;
 mod log;

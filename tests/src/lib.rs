@@ -29,6 +29,10 @@ mod guide {
     mod two_layers {}
 }
 
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/guide/http.md")]
+mod http_guide {}
+
 pub mod cancel;
 mod lab;
 pub mod logs;

@@ -10,6 +10,7 @@
 //! | literal text made of marks such as `:` `/` `#` | itself |
 //! | literal text with letters, digits or other characters | in single quotes, a quote inside doubled, what cannot be seen as `%XX` |
 //! | two parts with no text between | a `:` between them |
+//! | a part of the library's own that is made of several values | the values, with marks in fixed places between them |
 //!
 //! A value never holds a mark or a quote, and literal text outside quotes holds only marks, so the values are the
 //! runs between literals and can be read back. A text over [`MAX_BYTES`] keeps a readable beginning and ends in `~`
@@ -65,8 +66,15 @@ impl<'a> KeyWriter<'a> {
         self.failed |= write!(self, "{value}").is_err();
     }
 
+    /// Writes a mark between two values of one part. Which mark stands where is the same for every value of the type.
+    #[cfg(feature = "http")]
+    pub(crate) fn mark(&mut self, mark: char) {
+        debug_assert!(is_mark(mark), "a value could hold it");
+        self.out.push(mark);
+    }
+
     /// Writes that the value is missing.
-    pub(super) fn none(&mut self) {
+    pub(crate) fn none(&mut self) {
         self.blank = false;
         self.out.push_str("%none");
     }

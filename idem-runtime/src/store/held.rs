@@ -29,6 +29,11 @@ impl<C: Connection> Held<C> {
         &mut self.connection
     }
 
+    #[cfg(feature = "http")]
+    pub(crate) fn peek(&self) -> &C {
+        &self.connection
+    }
+
     /// Says that nothing is open on the connection or in flight, so that it may go back to the pool.
     pub(crate) fn set_clean(&mut self) {
         self.clean = true;

@@ -116,6 +116,11 @@ impl<C: Connection> Unit<C> {
         self.held.connection()
     }
 
+    #[cfg(feature = "http")]
+    pub(crate) fn peek(&self) -> &C {
+        self.held.peek()
+    }
+
     /// What was claimed.
     #[must_use]
     pub fn key(&self) -> &Key {
