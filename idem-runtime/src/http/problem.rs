@@ -233,7 +233,12 @@ pub(super) fn of_unit<E>(error: Error<E>, settings: &HttpSettings) -> Result<Pro
             problem(ProblemKind::RequestIncomplete, "A value that identifies the request is missing or blank.")
         }
         Error::Busy(busy) => of_busy(&busy, settings),
-        Error::Database(_) => problem(ProblemKind::Unavailable, "Nothing was done. Send the same request again later."),
+        Error::Database(_) | Error::Redis(_) => {
+            problem(ProblemKind::Unavailable, "Nothing was done. Send the same request again later.")
+        }
+        Error::CompletionUnknown(_) => {
+            problem(ProblemKind::OutcomeUnknown, "It was done, and may be done again. The server's log says more.")
+        }
         Error::Guard(error) if error.is_retryable() => {
             problem(ProblemKind::Unavailable, "Nothing was done. Send the same request again later.")
         }

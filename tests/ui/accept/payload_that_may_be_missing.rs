@@ -4,13 +4,13 @@ use idem_runtime::idempotent;
 use sqlx::PgConnection;
 
 pub struct Refund {
-    pub refund_no: String,
+    pub no: String,
     pub amount: i64,
     pub remark: Option<String>,
 }
 
-#[idempotent(key = msg.refund_no, payload = msg.amount + ":" + msg.remark, store = db)]
+#[idempotent(key = msg.no, payload = msg.amount + ":" + msg.remark, store = db)]
 pub async fn on_refund(db: &mut PgConnection, msg: &Refund) -> Result<(), sqlx::Error> {
-    sqlx::query("UPDATE refunds SET done = TRUE WHERE no = $1").bind(&msg.refund_no).execute(&mut *db).await?;
+    sqlx::query("UPDATE refunds SET done = TRUE WHERE no = $1").bind(&msg.no).execute(&mut *db).await?;
     Ok(())
 }
