@@ -40,7 +40,8 @@ fn a_shorter_retention_than_the_floor_is_refused_with_the_least() {
             assert!(matches!(refused, Err(ConfigurationError::Retention { .. })), "{floor}");
             if least < Duration::MAX {
                 builder().retention(Retention::of(least)).connect("sqlite::memory:").await.unwrap();
-                let short = builder().retention(Retention::of(least.saturating_sub(Duration::from_millis(1))));
+                let short = least.checked_sub(Duration::from_millis(1)).unwrap();
+                let short = builder().retention(Retention::of(short));
                 assert!(short.connect("sqlite::memory:").await.is_err(), "{floor}");
                 builder().retention(Retention::covering(&floor)).connect("sqlite::memory:").await.unwrap();
             }

@@ -47,6 +47,10 @@ pub(crate) struct Due<'a> {
     /// The most rows.
     pub(crate) most: u32,
     /// How long to wait for a lock.
+    #[cfg_attr(
+        not(any(feature = "postgres", feature = "mysql")),
+        expect(dead_code, reason = "SQLite's wait is a setting of its connections")
+    )]
     pub(crate) lock_wait: Duration,
 }
 

@@ -150,7 +150,8 @@ macro_rules! database {
                             let fact = format!("{worker}-{}", delays.len());
                             let key = Key::scope("bench").part(label).text(":").part(&fact).finish();
                             let begun = Instant::now();
-                            store.once(key, async |db| credit(db, account, 1).await).await?;
+                            let paid = store.once(key, async |db| credit(db, account, 1).await).await?;
+                            anyhow::ensure!(paid.is_first(), "{paid:?}");
                             delays.push(begun.elapsed());
                             tokio::time::sleep(Duration::from_millis(1)).await;
                         }
