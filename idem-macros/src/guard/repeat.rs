@@ -19,18 +19,18 @@
 //! `c = c + 1` proves something only where the condition is known to have held before, so not under OR:
 //! `a = {a} OR b = {b}` with both raised matches again when `b` was one below.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use sqlparser::ast::{
-    Assignment, AssignmentTarget, BinaryOperator as Op, Expr, InTarget, ObjectName, UnaryOperator, Update,
+    Assignment, AssignmentTarget, BinaryOperator as Op, Expr, Ident, InTarget, ObjectName, UnaryOperator, Update,
 };
 
-use super::Refusal;
 use super::literal::{Known, Number, known};
 use super::sql;
 use super::text::Value;
 use super::verdict::Reader;
+use super::{Dialect, Refusal};
 
 pub(super) fn cannot_match_again(reader: &Reader<'_>, update: &Update, condition: &Expr) -> Result<(), Refusal> {
     let row = After::new(reader, update)?;
@@ -144,21 +144,27 @@ impl Test {
 
 impl<'a> After<'a> {
     fn new(reader: &'a Reader<'a>, update: &'a Update) -> Result<Self, Refusal> {
-        let mut columns: BTreeMap<String, New<'a>> = BTreeMap::new();
+        let mut columns = BTreeMap::new();
+        // Without their case: some databases take `"Status"` and `status` for one column.
+        let mut seen = BTreeSet::new();
         for Assignment { target, value } in &update.assignments {
-            // Tuples and fields of composite columns are not followed: nothing is known about them.
-            let AssignmentTarget::ColumnName(ObjectName(path)) = target else { continue };
-            let [part] = path.as_slice() else { continue };
-            let Some(ident) = part.as_ident() else { continue };
-            let column = sql::column(ident, reader.dialect());
-            let new = New { expr: value, is: is(reader, value, &column) };
-            if columns.insert(column, new).is_some() {
-                let at = sql::of_span(ident.span, &reader.whole());
-                return Err(Refusal::judged(
-                    format!("`{}` is set twice, and databases differ in what counts", ident.value),
-                    at,
-                )
-                .help("set it once"));
+            let (targets, single) = match target {
+                AssignmentTarget::ColumnName(name) => (std::slice::from_ref(name), true),
+                // Nothing is known about the columns of a tuple.
+                AssignmentTarget::Tuple(names) => (names.as_slice(), false),
+            };
+            for target in targets {
+                let ident = alone(reader, target)?;
+                if !seen.insert(ident.value.to_lowercase()) {
+                    let at = sql::of_span(ident.span, &reader.whole());
+                    let reason = format!("`{}` is set twice, and databases differ in what counts", ident.value);
+                    return Err(Refusal::judged(reason, at).help("set it once"));
+                }
+                let column = sql::column(ident, reader.dialect());
+                if single {
+                    let is = is(reader, value, &column);
+                    columns.insert(column, New { expr: value, is });
+                }
             }
         }
         let first = update.assignments.first().map(|first| reader.shown(first)).unwrap_or_default();
@@ -365,6 +371,21 @@ impl<'a> After<'a> {
 
 const PIN: &str = "pin the state that it leaves, `AND status = 'WAIT_PAY'`, or a version, `AND version = {msg.version}` \
                    with `version = version + 1`; or add `key = ..`, which keeps repeats away";
+
+/// The column that is set. Before a dot MySQL has the table; elsewhere it is a column, and what follows one of its fields.
+fn alone<'e>(reader: &Reader<'_>, target: &'e ObjectName) -> Result<&'e Ident, Refusal> {
+    let named = matches!(reader.dialect(), Dialect::MySql) || target.0.len() == 1;
+    if let (true, Some(ident)) = (named, target.0.last().and_then(|part| part.as_ident())) {
+        return Ok(ident);
+    }
+    let at = target
+        .0
+        .first()
+        .and_then(|part| part.as_ident())
+        .map_or(reader.whole(), |ident| sql::of_span(ident.span, &reader.whole()));
+    Err(Refusal::judged(format!("not every database takes `{target}` for a column of the table"), at)
+        .help("write the column alone"))
+}
 
 /// Where text was meant: `"WAIT_PAY"`.
 fn in_double_quotes(expr: &Expr) -> Option<&str> {

@@ -56,12 +56,17 @@ pub(super) fn parse(text: &Text, value: &str, dialect: Dialect) -> Result<Statem
     })
 }
 
-/// The word or sign at this byte.
+/// The word, text, value or sign at this byte.
 fn place(value: &str, at: usize) -> Option<Range<usize>> {
     let rest = value.get(at..)?;
     let first = rest.chars().next()?;
-    let length = if is_word(first) { rest.find(|c| !is_word(c)).unwrap_or(rest.len()) } else { first.len_utf8() };
-    Some(at..at + length)
+    let length = match first {
+        _ if is_word(first) => rest.find(|c| !is_word(c)),
+        '\'' | '"' | '`' => rest[1..].find(first).map(|end| end + 2),
+        '{' => rest.find('}').map(|end| end + 1),
+        _ => Some(first.len_utf8()),
+    };
+    Some(at..at + length.unwrap_or(rest.len()))
 }
 
 fn unread(reason: &str, at: Range<usize>) -> Refusal {

@@ -31,7 +31,11 @@ impl Reader<'_> {
     }
 
     pub(super) fn range(&self, expr: &Expr) -> Range<usize> {
-        sql::range(expr, &self.whole())
+        let Range { start, end } = sql::range(expr, &self.whole());
+        // The parser counts the column alone.
+        let tail = if matches!(expr, Expr::IsNull(_) | Expr::IsNotNull(_)) { self.value.get(end..) } else { None };
+        let null = tail.and_then(|tail| tail.to_ascii_uppercase().find("NULL")).map_or(0, |at| at + 4);
+        start..end + null
     }
 
     pub(super) fn values(&self, sql: &impl ToString) -> Vec<&Value> {

@@ -109,7 +109,7 @@ fn what_the_parser_cannot_read_needs_an_allow() {
 #[test]
 fn the_parsers_complaint_points_at_its_place_and_names_the_value() {
     let text = "UPDATE o SET s = 'é'\nWHERE no = {msg.no} {msg.x}";
-    assert_eq!(pointed(text, KEYED), "{");
+    assert_eq!(pointed(text, KEYED), "{msg.x}");
     let refusal = try_read(text, KEYED).err().unwrap();
     assert!(refusal.reason.contains("found: {msg.x}"), "{}", refusal.reason);
     assert_eq!(pointed("UPDATE o SET s = 'é'\nWHERE no = {no} banana", KEYED), "banana");
@@ -124,6 +124,7 @@ fn refusals_point_at_their_piece() {
         ("UPDATE o SET n = n - {n}\nWHERE no = {no}\nAND n >= {n}", "n >= {n}"),
         ("UPDATE o SET s = 1, s = 2 WHERE no = {no} AND s = 0", "s"),
         ("UPDATE o SET n = 1 WHERE no = 3", "no = 3"),
+        ("UPDATE o SET n = {n} WHERE no = {no} AND n IS NULL AND m IS NULL", "n IS NULL"),
     ] {
         assert_eq!(pointed(text, on(Dialect::Postgres, ALONE)), place, "{text}");
     }

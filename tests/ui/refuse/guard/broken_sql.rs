@@ -6,7 +6,7 @@ pub struct Payment {
 }
 
 #[idempotent(
-    guard = "UPDATE orders SET status = 'PAID' WHERE order_no = {msg.order_no} AND status = WHERE",
+    guard = "UPDATE orders SET status = 'PAID' WHERE order_no = {msg.order_no} AND status IN 'WAIT_PAY'",
     store = db,
 )]
 pub async fn on_paid(db: &mut PgConnection, msg: &Payment) -> Result<(), sqlx::Error> {
