@@ -72,7 +72,7 @@ use crate::rules::Rule;
 /// | `payload = msg.amount + ":" + msg.currency` | what must be the same each time the action arrives, with the key's syntax: another payload is an error of its own, never a silent duplicate |
 /// | `guard = "UPDATE .. WHERE no = {msg.no} AND status = 'NEW'"` | a statement of the business's own tables as the claim, alone or with `key`; see below |
 /// | `unique = "uq_flow_biz_no"` | the unique index whose conflict means that an INSERT guard was there before: its name, or its columns |
-/// | `token = form.token` | a one-time token that `store.tokens(scope)` issued, instead of a key; feature `token` |
+/// | `token = form.token` | a one-time token that `store.tokens(scope)` issued, instead of a key |
 /// | `replay`, `replay(version = 2, limit = 4096, redact = f)` | the body's value is kept in the unit and comes back with `Duplicate`; feature `replay` |
 /// | `declines` | the body returns `Result<Decision<T>, E>` and may say "not now": nothing is claimed, and the outcome is `Ignored` |
 /// | `lease = "30s"` | for work outside the database, **at least once**: the body gets a `&AtLeastOnceLease` where others have a connection, from `1s` to `24h` |

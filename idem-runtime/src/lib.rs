@@ -77,6 +77,9 @@
 //! `chrono`, `time`, `jiff`, `uuid`, `ulid` teach the compiler about these crates' types in keys: dates are accepted,
 //! instants and random ids are refused by name and reason. Without the feature such a type is refused as unknown.
 //!
+//! `guard` lets the compiler read the SQL of `guard = ".."` (it brings a SQL parser to the macros, and nothing to the
+//! program); `replay` keeps results, with serde and serde_json. `redis` also brings leases in Redis.
+//!
 //! `gate-memory` and `redis` (with `redis-cluster`, `redis-sentinel`) bring the gates of the module [`gate`].
 //! `http` brings the `Idempotency-Key` header for axum (the module `http`): an extractor, answers as outcomes ask for
 //! them, and a tower layer for plain handlers.

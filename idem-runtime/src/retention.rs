@@ -52,6 +52,7 @@ impl Retention {
         self.0
     }
 
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
     pub(crate) fn as_millis(self) -> u64 {
         u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX)
     }

@@ -85,7 +85,7 @@ impl<C: Connection> Store<C> {
     /// `token = ..`.
     ///
     /// ```
-    /// # #[cfg(all(feature = "sqlite", feature = "token"))]
+    /// # #[cfg(feature = "sqlite")]
     /// # mod example {
     /// use idem_runtime::{Outcome, SqliteStore, idempotent};
     /// use sqlx::SqliteConnection;
@@ -113,9 +113,9 @@ impl<C: Connection> Store<C> {
     /// # Ok(())
     /// # }
     /// # }
-    /// # #[cfg(all(feature = "sqlite", feature = "token"))]
+    /// # #[cfg(feature = "sqlite")]
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> { example::main() }
-    /// # #[cfg(not(all(feature = "sqlite", feature = "token")))]
+    /// # #[cfg(not(feature = "sqlite"))]
     /// # fn main() {}
     /// ```
     pub fn tokens(&self, scope: impl Into<Cow<'static, str>>) -> Tokens<'_, C> {
@@ -135,7 +135,6 @@ impl<C: Connection> Store<C> {
     }
 }
 
-#[cfg(feature = "token")]
 impl<C: Connection> Tokens<'_, C> {
     /// Issues a token that can be used once, within `ttl` by the database's clock.
     ///

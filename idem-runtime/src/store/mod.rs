@@ -244,7 +244,6 @@ impl<C: Connection> Store<C> {
     }
 
     /// A connection for a statement of its own, outside any unit.
-    #[cfg(feature = "token")]
     pub(crate) async fn acquire_for_statement(&self) -> Result<Held<C>, sqlx::Error> {
         Held::acquire(&self.shared.pool, None).await
     }
