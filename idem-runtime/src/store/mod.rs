@@ -22,7 +22,7 @@ pub(crate) use backend::Instant;
 pub(crate) use backend::{Backend, Claimed, CloseError, Entry, Issue, IssuedToken, Kept, Record, Trouble, depth};
 pub use builder::StoreBuilder;
 pub(crate) use held::Held;
-pub(crate) use lease::{LeaseAnswer, LeaseBackend, LeaseRow, LeaseSql, LeaseStep, NOBODY};
+pub(crate) use lease::{LeaseAnswer, LeaseRow, LeaseSql, LeaseStep, NOBODY};
 pub(crate) use schema::{Part, Table};
 pub use settings::Isolation;
 pub(crate) use settings::Settings;
@@ -37,7 +37,7 @@ use tokio::sync::{OnceCell, Semaphore};
             `postgres`, `mysql` or `sqlite` of idem-runtime"
 )]
 #[expect(private_bounds, reason = "the set of databases is closed: each needs its own protocol")]
-pub trait Connection: Backend + LeaseBackend {}
+pub trait Connection: Backend {}
 
 /// A store on PostgreSQL.
 #[cfg(feature = "postgres")]
