@@ -1,4 +1,4 @@
-use super::{Settings, schema::Table};
+use super::{Settings, lease::LeaseBackend, schema::Table};
 use crate::{
     error::{ConfigurationError, Ending},
     guard::InsertInto,
@@ -18,7 +18,7 @@ use std::{
 ///
 /// Every method that talks to the database may be dropped at any await: its caller then closes the connection.
 pub(crate) trait Backend:
-    sqlx::Connection<Database: Database<Connection = Self, Arguments: Clone + Sync>> + Sized + 'static
+    sqlx::Connection<Database: Database<Connection = Self, Arguments: Clone + Sync>> + LeaseBackend + Sized + 'static
 {
     /// The database's name, for people.
     const NAME: &'static str;

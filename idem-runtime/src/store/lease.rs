@@ -6,7 +6,7 @@
 
 use super::{
     Settings,
-    backend::{Backend, Instant},
+    backend::Instant,
     schema::{Part, Table},
 };
 use crate::key::Key;
@@ -18,7 +18,7 @@ pub(crate) const NOBODY: [u8; 16] = [0; 16];
 const COLUMNS: usize = 13;
 
 /// What of leases is said differently to each database.
-pub(crate) trait LeaseBackend: Backend {
+pub(crate) trait LeaseBackend: Sized + 'static {
     const QUOTE: char;
     /// The database's time, UTC.
     const NOW: &'static str;

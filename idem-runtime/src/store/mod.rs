@@ -23,7 +23,7 @@ pub(crate) use backend::Instant;
 pub(crate) use backend::{Backend, Claimed, CloseError, Entry, Issue, IssuedToken, Kept, Record, Trouble, depth};
 pub use builder::StoreBuilder;
 pub(crate) use held::Held;
-pub(crate) use lease::{LeaseAnswer, LeaseBackend, LeaseRow, LeaseSql, LeaseStep, NOBODY};
+pub(crate) use lease::{LeaseAnswer, LeaseRow, LeaseSql, LeaseStep, NOBODY};
 pub(crate) use purge::{Due, Purging};
 pub(crate) use schema::{Part, Table};
 pub use settings::Isolation;
@@ -39,7 +39,7 @@ use tokio::sync::{OnceCell, Semaphore};
             `postgres`, `mysql` or `sqlite` of idem-runtime"
 )]
 #[expect(private_bounds, reason = "the set of databases is closed: each needs its own protocol")]
-pub trait Connection: Backend + LeaseBackend + Purging {}
+pub trait Connection: Backend + Purging {}
 
 /// A store on PostgreSQL.
 #[cfg(feature = "postgres")]
