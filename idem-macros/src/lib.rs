@@ -14,9 +14,7 @@ mod rules;
 mod sql;
 mod syntax;
 
-// The corpus holds guards, which only the parser can judge.
 #[cfg(test)]
-#[cfg(feature = "guard")]
 mod corpus;
 #[cfg(test)]
 mod golden;

@@ -107,6 +107,15 @@ fn what_the_parser_cannot_read_needs_an_allow() {
 }
 
 #[test]
+fn what_is_too_long_is_not_read() {
+    let update = |condition: &str| format!("UPDATE o SET s = 1 WHERE no = {{no}} AND {condition}");
+    let text = update(&format!("note <> '{}'", "x".repeat(20_000)));
+    let tokens = update(&vec!["a = 1"; 600].join(" AND "));
+    let short = update(&vec!["a = 1"; 100].join(" AND "));
+    check(&ALL, KEYED, &[(&text, "it is too long"), (&tokens, "it is too long"), (&short, PASSES)]);
+}
+
+#[test]
 fn the_parsers_complaint_points_at_its_place_and_names_the_value() {
     let text = "UPDATE o SET s = 'é'\nWHERE no = {msg.no} {msg.x}";
     assert_eq!(pointed(text, KEYED), "{msg.x}");
