@@ -88,6 +88,7 @@ pub trait Bind<DB: Database> {
     fn add_to(self, arguments: &mut DB::Arguments) -> Result<(), sqlx::error::BoxDynError>;
 }
 
+#[diagnostic::do_not_recommend]
 impl<'t, DB: Database, T: Encode<'t, DB> + Type<DB>> Bind<DB> for T {
     fn add_to(self, arguments: &mut DB::Arguments) -> Result<(), sqlx::error::BoxDynError> {
         arguments.add(self)

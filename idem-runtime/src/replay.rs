@@ -28,6 +28,7 @@ pub trait Replayable: Sized {
 }
 
 #[cfg(feature = "replay")]
+#[diagnostic::do_not_recommend]
 impl<T: serde::Serialize + serde::de::DeserializeOwned> Replayable for T {
     fn to_json(&self) -> Result<Vec<u8>, String> {
         serde_json::to_vec(self).map_err(|error| error.to_string())

@@ -194,6 +194,7 @@ impl fmt::Debug for IdempotencyKey {
 }
 
 /// `POST:/orders:account-7:8e03978e-40d5`, and with a private key `POST:/orders:account-7:8e03#<digest>`.
+#[diagnostic::do_not_recommend]
 impl KeyPart for IdempotencyKey {
     type Risk = Stable;
 
