@@ -1,6 +1,9 @@
 -- KEYS[1] is the work, KEYS[2] the index of unfinished work. Instants are milliseconds by Redis' clock.
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+-- A fence for work of which nothing is known: greater than any before a restart that forgot everything. Microseconds, so
+-- that two in a row differ; a double holds them exactly.
+local fresh_fence = tonumber(time[1]) * 1000000 + tonumber(time[2])
 
 local function text(number)
     return string.format('%.0f', number)

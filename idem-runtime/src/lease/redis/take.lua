@@ -5,7 +5,7 @@ end
 if field('fence') ~= ARGV[10] or field('done') or tonumber(field('until')) > now then
     return {'row', unpack(row())}
 end
-local fence = text(math.max(tonumber(ARGV[10]) + 1, now))
+local fence = text(math.max(tonumber(ARGV[10]) + 1, fresh_fence))
 redis.call('HSET', KEYS[1], 'fence', fence, 'attempt', ARGV[1], 'until', text(now + ARGV[2]))
 local attempts = text(redis.call('HINCRBY', KEYS[1], 'attempts', 1))
 redis.call('HDEL', KEYS[1], 'delivery')
