@@ -89,6 +89,8 @@ compile_error!(
      for example `idem-runtime = { version = \"0.1\", features = [\"postgres\"] }`"
 );
 
+#[cfg(feature = "consume")]
+pub mod consume;
 mod error;
 pub mod expansion;
 pub mod gate;

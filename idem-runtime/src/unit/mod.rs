@@ -20,6 +20,8 @@ mod mark;
 mod retry;
 
 pub(crate) use attempt::AttemptToken;
+#[cfg(feature = "consume")]
+pub(crate) use attempt::share;
 pub use claim::Claim;
 pub use retry::Retry;
 
