@@ -55,17 +55,26 @@
 
 mod adapter;
 mod attempts;
+mod consumer;
+mod current;
 mod dead_letter;
 mod decode;
 mod delivery;
+mod engine;
+mod lanes;
+mod log;
 mod settings;
+mod slot;
 
 pub use adapter::{
     ATTEMPTS, AckOutcome, Adapter, BrokerError, Capabilities, Holding, Horizon, Plan, Redelivery, Redrive, SINCE,
     Settle, StartError, Subscription, Taken, attempts_in, since_in,
 };
 pub use attempts::{AttemptLog, Counted, LogFuture};
+pub use consumer::Consumer;
+pub(crate) use current::note;
 pub use dead_letter::{DeadLetter, Reason};
 pub use decode::{Decode, Json};
 pub use delivery::{Attempt, BrokerId, Delivery, Envelope, Headers};
+pub use engine::{RunError, Summary};
 pub use settings::{Backoff, WhenIgnored};

@@ -81,7 +81,8 @@ pub enum WhenIgnored {
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub(super) concurrency: usize,
-    pub(super) backlog: usize,
+    /// `None`: as the lanes want it.
+    pub(super) backlog: Option<usize>,
     pub(super) max_attempts: Option<u32>,
     pub(super) backoff: Backoff,
     pub(super) patience: Duration,
@@ -94,7 +95,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             concurrency: 16,
-            backlog: 0,
+            backlog: None,
             max_attempts: Some(10),
             backoff: Backoff::default(),
             patience: Duration::from_mins(5),
