@@ -1,0 +1,1 @@
+//! What becomes of a message by what its handler returned.
