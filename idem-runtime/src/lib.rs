@@ -98,6 +98,8 @@ mod guard;
 mod key;
 mod log;
 mod outcome;
+#[cfg(feature = "rabbitmq")]
+pub mod rabbitmq;
 mod replay;
 mod retention;
 mod store;
