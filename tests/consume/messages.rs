@@ -26,3 +26,12 @@ pub(crate) fn credit_of(no: &str) -> String {
 pub(crate) fn fated(no: &str, fate: &str) -> String {
     format!(r#"{{"no":"{no}","fate":"{fate}"}}"#)
 }
+
+/// A body's own error.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failed {
+    #[error("refused")]
+    Refused,
+    #[error(transparent)]
+    Database(#[from] sqlx::Error),
+}

@@ -397,3 +397,24 @@ impl Drop for Ticket {
         }
     }
 }
+
+impl Broker {
+    /// A future that is ready when something is so: for shutdowns.
+    pub(crate) fn when(
+        &self,
+        so: impl FnMut(&Self) -> bool + Send + 'static,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let broker = self.clone();
+        async move { broker.until(so).await }
+    }
+
+    /// A future that is ready when so many messages were acked.
+    pub(crate) fn when_acked(&self, acks: usize) -> impl Future<Output = ()> + Send + 'static {
+        self.when(move |broker| broker.count("ack ") >= acks)
+    }
+
+    /// A future that is ready when so many are among the dead letters.
+    pub(crate) fn when_dead(&self, letters: usize) -> impl Future<Output = ()> + Send + 'static {
+        self.when(move |broker| broker.dead().len() >= letters)
+    }
+}

@@ -74,7 +74,10 @@ fn is_added(name: &str) -> bool {
 ///
 /// The expiration would make the copy vanish from the queue where it waits; the user id is checked against our own
 /// connection's, and the channel would be closed.
-pub(super) fn copy(properties: &BasicProperties, ours: impl IntoIterator<Item = (&'static str, String)>) -> BasicProperties {
+pub(super) fn copy(
+    properties: &BasicProperties,
+    ours: impl IntoIterator<Item = (&'static str, String)>,
+) -> BasicProperties {
     let mut headers = FieldTable::default();
     for (name, value) in properties.headers().iter().flat_map(FieldTable::inner) {
         if !is_added(name.as_str()) {

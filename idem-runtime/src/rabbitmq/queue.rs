@@ -2,9 +2,7 @@ use super::{
     message,
     settle::{Place, Ticket, retry_queue},
 };
-use crate::consume::{
-    Adapter, BrokerError, Capabilities, Holding, Horizon, Plan, StartError, Subscription, Taken,
-};
+use crate::consume::{Adapter, BrokerError, Capabilities, Holding, Horizon, Plan, StartError, Subscription, Taken};
 use futures_util::StreamExt as _;
 use lapin::{
     Channel,
@@ -253,7 +251,10 @@ impl Subscription for Reading {
                 Some(Ok(mut delivery)) => {
                     let envelope = message::envelope(&self.place.queue, &mut delivery);
                     let (acker, properties) = (delivery.acker, delivery.properties);
-                    return Ok(Some(Taken { envelope, settle: Ticket { acker, properties, place: self.place.clone() } }));
+                    return Ok(Some(Taken {
+                        envelope,
+                        settle: Ticket { acker, properties, place: self.place.clone() },
+                    }));
                 }
                 Some(Err(error)) => {
                     let recovered = self.place.channel.wait_for_recovery(error).await;
@@ -279,4 +280,3 @@ impl Subscription for Reading {
         let _ = self.place.channel.close(200, "done".into()).await;
     }
 }
-

@@ -18,7 +18,8 @@ impl Redrive for Queue {
         // What fails again meanwhile is not taken twice.
         let mut left = None;
         while at_most.is_none_or(|most| moved < most) && left != Some(0) {
-            let got = channel.basic_get(dead_letter.as_str().into(), BasicGetOptions::default()).await.map_err(failed)?;
+            let got =
+                channel.basic_get(dead_letter.as_str().into(), BasicGetOptions::default()).await.map_err(failed)?;
             let Some(got) = got else { break };
             left = Some(left.unwrap_or_else(|| u64::from(got.message_count) + 1) - 1);
             let message = got.delivery;
