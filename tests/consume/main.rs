@@ -10,8 +10,11 @@
     reason = "clippy takes helpers of a test binary for library code"
 )]
 
+mod conformance;
 mod flow;
+mod harness;
 mod messages;
+mod rabbitmq;
 mod script;
 mod send;
 mod settling;
