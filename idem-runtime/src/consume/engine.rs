@@ -323,12 +323,12 @@ impl<F: Future<Output = Done>> Floor<F> {
             sleep(settings.settle_timeout).await;
         });
         let stopped = {
-            let mut stop = pin!(subscription.stop());
+            let mut stop = pin!(timeout(settings.settle_timeout, subscription.stop()));
             loop {
                 match any(time.as_mut(), &mut self.slots, stop.as_mut()).await {
                     Event::Done(done) => self.leave(done),
                     Event::First(()) => break false,
-                    Event::Last(()) => break true,
+                    Event::Last(_) => break true,
                 }
             }
         };

@@ -10,6 +10,7 @@
 //! | [`Ignored`](crate::Outcome::Ignored), by `Decision::retry` | is retried | yes |
 //! | [`Error::Body`](crate::Error::Body), [`Error::LeaseLost`](crate::Error::LeaseLost), a guard's or a commit's error, a panic | is retried, with backoff | yes |
 //! | busy, the database away, the store set up wrong, the answer to COMMIT lost | waits in place with backoff, and is then retried | no |
+//! | a body's error whose connection turns out to be lost | the same | from the second time on |
 //! | a permanent error: a key error, another payload, a body that lost its transaction | is a dead letter | |
 //! | (it could not be decoded) | is a dead letter | |
 //! | anything that counts, for the last time ([`Consumer::max_attempts`]) | is a dead letter | |
@@ -18,6 +19,8 @@
 //! * What is the store's trouble and not the message's never makes it a dead letter. It is waited out *in place*, up to
 //!   [`Consumer::patience`]: the places fill up, and the consumer takes nothing more until the store is back. On a broker
 //!   with an exact counter of its own each further patience costs one delivery.
+//! * A body's error may be the store's trouble too: its connection broke. That is forgiven once a delivery, since a message
+//!   can also be what breaks the connection (one that is too large for the server).
 //! * A panic is caught (not with `panic = "abort"`), and the consumer goes on.
 //! * An ack that is lost is no failure: the message comes again, and is a duplicate.
 //!
@@ -72,7 +75,7 @@ pub use adapter::{
 };
 pub use attempts::{AttemptLog, Counted, LogFuture};
 pub use consumer::Consumer;
-pub(crate) use current::note;
+pub(crate) use current::{note_claim, note_connection_lost};
 pub use dead_letter::{DeadLetter, Reason};
 pub use decode::{Decode, Json};
 pub use delivery::{Attempt, BrokerId, Delivery, Envelope, Headers};

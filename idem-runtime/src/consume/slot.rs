@@ -3,7 +3,7 @@
 use super::{
     adapter::{AckOutcome, BrokerError, Holding, Redelivery, Settle},
     attempts::{AttemptLog, Counted, counted_by},
-    current,
+    current::{self, Notes},
     dead_letter::{DeadLetter, Reason},
     delivery::{Attempt, BrokerId, Delivery, Envelope},
     log,
@@ -168,18 +168,25 @@ impl<F, J> Desk<'_, F, J> {
         E: fmt::Display,
     {
         let mut to_count = self.attempts.is_some() && !work.delivery.attempt.is_exact();
-        let mut waits = 0;
+        let (mut waits, mut forgiven) = (0, false);
         let settled = loop {
             let verdict = match self.count(settle, &mut work, &mut to_count).await {
                 Ok(()) => {
                     let handled = self.unless(Stage::Deadline, self.handle(&work.delivery));
                     let handled = self.hold(settle, &work.delivery.envelope.broker_id, handled).await;
-                    let Some((verdict, key)) = handled else {
+                    let Some((verdict, notes)) = handled else {
                         let id = &work.delivery.envelope.broker_id;
                         break self.give_back(settle, id, "the handler did not end before the deadline").await;
                     };
-                    work.key = key.or(work.key);
-                    verdict
+                    work.key = notes.key.or(work.key);
+                    match verdict {
+                        // Once a delivery: it may also be the message that breaks connections.
+                        Verdict::Again { error, .. } if notes.connection_lost && !forgiven => {
+                            forgiven = true;
+                            Verdict::Again { counts: false, error }
+                        }
+                        verdict => verdict,
+                    }
                 }
                 Err(error) => Verdict::Again { counts: false, error },
             };
@@ -253,8 +260,8 @@ impl<F, J> Desk<'_, F, J> {
         Ok(())
     }
 
-    /// One call of the handler: what it means, and the key that it claimed.
-    async fn handle<M, T, R, E>(&self, delivery: &Delivery<M>) -> (Verdict, Option<String>)
+    /// One call of the handler: what it means, and what its units noted.
+    async fn handle<M, T, R, E>(&self, delivery: &Delivery<M>) -> (Verdict, Notes)
     where
         F: AsyncFn(&Delivery<M>) -> Result<Outcome<T, R>, Error<E>>,
         J: Fn(&Error<E>) -> Advice,
@@ -281,9 +288,9 @@ impl<F, J> Desk<'_, F, J> {
             }
         };
         let handling = AssertUnwindSafe(handling).catch_unwind().instrument(span);
-        let (handled, key) = current::with_key(handling).await;
+        let (handled, notes) = current::with_notes(handling).await;
         let verdict = handled.unwrap_or_else(|panic| Verdict::Again { counts: true, error: said(&*panic) });
-        (verdict, key)
+        (verdict, notes)
     }
 
     fn ignored(&self, ignored: &Ignored) -> Verdict {

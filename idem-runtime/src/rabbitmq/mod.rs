@@ -50,7 +50,7 @@
 //!
 //! | queue | | unless [`declare_nothing`](crate::consume::Consumer::declare_nothing) |
 //! | --- | --- | --- |
-//! | the queue itself | is only looked for | [`declare`](crate::consume::Consumer::declare) makes it a durable quorum queue, with a delivery limit of the attempts and the dead letters behind it |
+//! | the queue itself | is only looked for | [`declare`](crate::consume::Consumer::declare) makes it a durable quorum queue, with the dead letters behind its delivery limit |
 //! | the dead letters | a durable quorum queue | is only looked for |
 //! | `<queue>.idem-retry.<milliseconds>` | a durable quorum queue for each step of the backoff, from which messages come back by themselves | are only looked for |
 //!
@@ -107,6 +107,14 @@ impl<M, D> Consumer<M, D> {
     /// Declares the queue itself: durable, a quorum queue, with the dead letters behind its delivery limit.
     pub fn declare(mut self) -> Self {
         self.adapter_mut().declares = queue::Declares::All;
+        self
+    }
+
+    /// How many deliveries of one copy may end without an answer of ours (a killed process, a lost connection) before
+    /// RabbitMQ itself puts it with the dead letters; 20 by default. An argument of the queue that [`declare`](Self::declare)
+    /// makes, so it cannot be changed afterwards.
+    pub fn delivery_limit(mut self, deliveries: u32) -> Self {
+        self.adapter_mut().delivery_limit = deliveries;
         self
     }
 

@@ -3,7 +3,7 @@ use super::{
     settle::{Place, Ticket, retry_queue},
 };
 use crate::consume::{Adapter, BrokerError, Capabilities, Holding, Horizon, Plan, StartError, Subscription, Taken};
-use futures_util::StreamExt as _;
+use futures_util::{FutureExt as _, StreamExt as _};
 use lapin::{
     Channel,
     options::{
@@ -14,9 +14,8 @@ use lapin::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// The delivery limit of a queue whose messages are tried for ever: one that is never reached. RabbitMQ 4 takes a missing
-/// one for 20.
-const NO_LIMIT: u32 = 1_000_000_000;
+/// RabbitMQ 4's own default.
+const DELIVERY_LIMIT: u32 = 20;
 
 /// A queue to be consumed.
 #[derive(Debug)]
@@ -25,6 +24,7 @@ pub struct Queue {
     queue: String,
     pub(super) dead_letter: Option<String>,
     pub(super) declares: Declares,
+    pub(super) delivery_limit: u32,
     pub(super) prefetch: Option<u16>,
     pub(super) consumer_timeout: Duration,
 }
@@ -45,6 +45,7 @@ impl Queue {
             queue,
             dead_letter: None,
             declares: Declares::Ours,
+            delivery_limit: DELIVERY_LIMIT,
             prefetch: None,
             consumer_timeout: Duration::from_mins(30),
         }
@@ -106,8 +107,7 @@ impl Queue {
         }
         let own = (self.declares == Declares::All).then(|| {
             let mut arguments = durable();
-            let limit = plan.max_attempts.unwrap_or(NO_LIMIT);
-            arguments.insert("x-delivery-limit".into(), AMQPValue::LongLongInt(limit.into()));
+            arguments.insert("x-delivery-limit".into(), AMQPValue::LongLongInt(self.delivery_limit.into()));
             if let Some(dead_letter) = &self.dead_letter {
                 comes_out_at(&mut arguments, dead_letter);
             }
@@ -266,9 +266,9 @@ impl Subscription for Reading {
     }
 
     async fn stop(&mut self) {
-        // On a channel that is gone there is nothing to stop.
+        // On a channel that is gone there is nothing to stop, and the stream may have no end.
         let _ = self.place.channel.basic_cancel(self.consumer.tag(), BasicCancelOptions::default()).await;
-        while let Some(delivery) = self.consumer.next().await {
+        while let Some(Some(delivery)) = self.consumer.next().now_or_never() {
             if let Ok(delivery) = delivery {
                 let _ = delivery.acker.reject(BasicRejectOptions { requeue: true }).await;
             }

@@ -113,7 +113,7 @@ impl<C: Connection> Store<C> {
         attempts_left: u32,
     ) -> Result<Guarded<C>, ClaimError> {
         #[cfg(feature = "consume")]
-        crate::consume::note(&key);
+        crate::consume::note_claim(&key);
         let attempt = AttemptToken::new();
         let (decided, mark) = self.decide(&key, guard, attempt).await;
         match &decided {

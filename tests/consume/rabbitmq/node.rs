@@ -48,6 +48,10 @@ impl Node {
         let log = std::fs::File::create(home.join("output")).expect("a log");
         let process = Command::new(&server)
             .env("HOME", home)
+            // The system's own settings name the system's own port.
+            .env("RABBITMQ_CONF_ENV_FILE", home.join("none"))
+            .env("RABBITMQ_CONFIG_FILE", home.join("none"))
+            .env("RABBITMQ_ADVANCED_CONFIG_FILE", home.join("none"))
             .env("RABBITMQ_NODENAME", format!("idem{}@localhost", self.port))
             .env("RABBITMQ_NODE_IP_ADDRESS", "127.0.0.1")
             .env("RABBITMQ_NODE_PORT", self.port.to_string())
@@ -57,6 +61,7 @@ impl Node {
             .env("RABBITMQ_ENABLED_PLUGINS_FILE", home.join("plugins"))
             .env("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", &self.arguments)
             .env("ERL_EPMD_ADDRESS", "127.0.0.1")
+            .env("ERL_FLAGS", "-kernel inet_dist_use_interface {127,0,0,1}")
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("a log"))
             .stderr(log)
