@@ -10,6 +10,7 @@
     reason = "clippy takes helpers of a test binary for library code"
 )]
 
+mod attempts;
 mod conformance;
 mod flow;
 mod harness;

@@ -262,6 +262,7 @@ impl Subscription for Reading {
         let mut envelope = Envelope::new(BrokerId::new(id), message.payload.clone());
         envelope.attempt = match broker.attempts {
             Counting::Header if message.delivered == 1 => Attempt::FlagOnly(false),
+            Counting::Header if message.counted == 0 => Attempt::FlagOnly(true),
             Counting::Header => Attempt::AtLeast(message.counted + 1),
             Counting::Exact => Attempt::Exact(message.delivered),
             Counting::Nothing => Attempt::Unknown,

@@ -18,7 +18,6 @@ pub(super) struct From<'a> {
 macro_rules! settled {
     ($level:ident, $from:expr, $settled:literal, { $($fields:tt)* }, $message:literal) => {{
         count($from.source, $settled);
-        eprintln!("{:?} SETTLED {} {}", std::time::SystemTime::now(), $settled, $from.id);
         $level!(
             target: "idem",
             { delivery.id = %$from.id, idem.source = $from.source, idem.settled = $settled, $($fields)* },
@@ -82,7 +81,6 @@ pub(super) fn not_settled(from: From<'_>, doing: &str, error: &dyn fmt::Display)
 
 /// The store's trouble is waited out.
 pub(super) fn waiting(from: From<'_>, again: bool, pause: Duration, error: &str) {
-    eprintln!("WAIT {} {pause:?} {error}", from.id);
     let (source, id) = (from.source, from.id);
     if again {
         debug!(target: "idem", { delivery.id = %id, idem.source = source, ?pause, error }, "still waiting in place");
@@ -123,7 +121,6 @@ pub(super) fn started(source: &str, broker: &str, horizon: Option<&Horizon>) {
 }
 
 pub(super) fn stopping(source: &str, held: usize, why: &dyn fmt::Display) {
-    eprintln!("{:?} STOP {source} {held} {why}", std::time::SystemTime::now());
     info!(target: "idem", { idem.source = source, held, %why }, "taking no more; finishing what is held");
 }
 

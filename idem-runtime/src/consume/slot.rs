@@ -170,7 +170,13 @@ impl<F, J> Desk<'_, F, J> {
         let mut to_count = self.attempts.is_some() && !work.delivery.attempt.is_exact();
         let (mut waits, mut forgiven) = (0, false);
         let settled = loop {
-            let verdict = match self.count(settle, &mut work, &mut to_count).await {
+            let counted = self.count(settle, &mut work, &mut to_count).await;
+            // Those before it ended without an answer: it is what ends processes.
+            if work.counted_by.is_some() && self.settings.max_attempts.is_some_and(|most| work.number > most) {
+                let error = "its attempts did not come to an end: was the process killed?".to_owned();
+                break self.bury(settle, &story(&work), Reason::Exhausted, error).await;
+            }
+            let verdict = match counted {
                 Ok(()) => {
                     let handled = self.unless(Stage::Deadline, self.handle(&work.delivery));
                     let handled = self.hold(settle, &work.delivery.envelope.broker_id, handled).await;

@@ -21,7 +21,7 @@ mod retry;
 
 pub(crate) use attempt::AttemptToken;
 #[cfg(feature = "consume")]
-pub(crate) use attempt::share;
+pub(crate) use attempt::{no_answer, share, within};
 pub use claim::Claim;
 pub use retry::Retry;
 
@@ -33,6 +33,7 @@ use crate::{
     replay::{Keep, Replay, Replayable},
     store::{CloseError, Connection, Held, Kept, Store, Trouble, depth},
 };
+#[cfg(not(feature = "consume"))]
 use attempt::{no_answer, within};
 use claim::Settled;
 use mark::Mark;
