@@ -1,0 +1,262 @@
+//! What is RabbitMQ's own: its starts, its counters, its queues.
+
+use super::Rabbit;
+use crate::{
+    harness::{Events, Harness, Line, Server, quick, run_until},
+    messages::{Credit, Failed, credit_of, fated},
+};
+use idem_runtime::{
+    Error, Outcome, Retention, SqliteStore,
+    consume::{Attempt, Backoff, Consumer, RunError},
+    rabbitmq,
+};
+use lapin::{
+    options::{QueueDeclareOptions, QueueDeleteOptions},
+    types::{AMQPValue, FieldTable},
+};
+use std::{cell::RefCell, future::pending, time::Duration};
+
+type Handled = Result<Outcome<()>, Error<Failed>>;
+
+/// Runs the test on a runtime of its own.
+macro_rules! on_rabbitmq {
+    ($($(#[$meta:meta])* async fn $name:ident($rabbit:ident: Rabbit) $body:block)*) => {$(
+        $(#[$meta])*
+        #[test]
+        #[ignore = "needs RabbitMQ: ./scripts/test runs it"]
+        fn $name() {
+            idem_tests::run(async {
+                let $rabbit = Rabbit::new(Server::Shared).await;
+                $body
+                $rabbit.close().await;
+            });
+        }
+    )*};
+}
+
+/// Why it does not start.
+async fn refusal(consumer: Consumer<rabbitmq::Queue, Credit>) -> String {
+    let started = consumer.shutdown(std::future::ready(())).run(async |_| -> Handled { unreachable!() }).await;
+    match started {
+        Err(RunError::Start(error)) => error.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn new_consumer(rabbit: &Rabbit, queue: &str) -> Consumer<rabbitmq::Queue, Credit> {
+    // The connection lives as long as its channel.
+    let (_connection, channel) = rabbit.channel().await;
+    quick(rabbitmq::Consumer::new(channel, queue))
+}
+
+on_rabbitmq! {
+    async fn starts_that_are_not_safe_are_refused_with_their_reason(rabbit: Rabbit) {
+        let (queue, dead) = (rabbit.queue.clone(), rabbit.dead_letter_queue());
+        let refused = refusal(new_consumer(&rabbit, &queue).await).await;
+        assert!(refused.contains("nowhere to go") && refused.contains(".dead_letter(..)"), "{refused}");
+        let refused = refusal(new_consumer(&rabbit, &queue).await.dead_letter(&*queue)).await;
+        assert!(refused.contains("to the queue itself"), "{refused}");
+        let refused = refusal(new_consumer(&rabbit, &queue).await.dead_letter(&*dead).prefetch(3)).await;
+        assert!(refused.contains("a prefetch of 3"), "{refused}");
+        let refused = refusal(new_consumer(&rabbit, &queue).await.dead_letter(&*dead).prefetch(0)).await;
+        assert!(refused.contains("a prefetch of 0"), "{refused}");
+        let refused = refusal(new_consumer(&rabbit, &queue).await.dead_letter(&*dead).concurrency(70_000)).await;
+        assert!(refused.contains("at most 65535"), "{refused}");
+        let missing = format!("{queue}.missing");
+        let refused = refusal(new_consumer(&rabbit, &missing).await.dead_letter(&*dead)).await;
+        assert!(refused.contains(&missing) && refused.contains(".declare()"), "{refused}");
+        let refused = refusal(new_consumer(&rabbit, &queue).await.dead_letter(&*missing).declare_nothing()).await;
+        assert!(refused.contains(&missing), "{refused}");
+        // One delivery limit is as good as another, but not for RabbitMQ.
+        let refused = refusal(new_consumer(&rabbit, &queue).await.dead_letter(&*dead).declare().delivery_limit(7)).await;
+        assert!(refused.contains("other arguments") && refused.contains("x-delivery-limit"), "{refused}");
+        // Ten deliveries of half an hour each.
+        let store = SqliteStore::builder().retention(Retention::of(Duration::from_hours(4))).connect("sqlite::memory:").await.unwrap();
+        let consumer = new_consumer(&rabbit, &queue).await.dead_letter(&*dead).declare().max_attempts(10).covered_by(&store);
+        let refused = refusal(consumer).await;
+        assert!(refused.contains("10 deliveries") && refused.contains("14400s"), "{refused}");
+    }
+
+    /// A quorum queue counts deliveries that nobody answered, also of copies.
+    async fn deliveries_that_nobody_answered_are_counted(rabbit: Rabbit) {
+        rabbit.send(&credit_of("1")).await;
+        let attempts = RefCell::new(Vec::new());
+        let events = Events::default();
+        for crash in 1..=2 {
+            let (consumer, line) = rabbit.consumer().await;
+            let running = quick(consumer).run(async |d| -> Handled {
+                attempts.borrow_mut().push(d.attempt());
+                events.note("running");
+                pending().await
+            });
+            tokio::select! {
+                ended = running => panic!("{ended:?}"),
+                () = events.until("running", crash) => line.cut().await,
+            }
+        }
+        run_until(&rabbit, &events, "done", 1, async |d| -> Handled {
+            attempts.borrow_mut().push(d.attempt());
+            assert_eq!(d.headers().text("tenant"), Some("acme"));
+            assert_eq!(d.headers().len(), 1, "{:?}", d.headers());
+            if attempts.borrow().len() < 4 {
+                return Err(Error::Body(Failed::Refused));
+            }
+            events.note("done");
+            Ok(Outcome::First(()))
+        }).await;
+        let attempts = attempts.into_inner();
+        assert_eq!(attempts[..3], [Attempt::FlagOnly(false), Attempt::Exact(2), Attempt::Exact(3)]);
+        // Three have failed; the limit is three, so the third went to the dead letters only if it counted as such.
+        assert!(attempts.len() == 3 || attempts[3].least() == 4, "{attempts:?}");
+    }
+
+    /// A message that kills its process ends among the dead letters without our doing, and can be brought back.
+    async fn what_reaches_the_delivery_limit_is_a_dead_letter_and_can_be_redriven(rabbit: Rabbit) {
+        let queue = format!("{}.limited", rabbit.queue);
+        let dead = rabbit.dead_letter_queue();
+        let limited = async || new_consumer(&rabbit, &queue).await.dead_letter(&*dead).declare().delivery_limit(1);
+        let events = Events::default();
+        assert!(limited().await.shutdown(std::future::ready(())).run(async |_| -> Handled { unreachable!() }).await.is_ok());
+        let elsewhere = Rabbit { node: None, address: rabbit.address, queue: queue.clone() };
+        elsewhere.send(&credit_of("1")).await;
+        for crash in 1..=2 {
+            let running = limited().await.run(async |_| -> Handled {
+                events.note("running");
+                pending().await
+            });
+            tokio::select! {
+                ended = running => panic!("{ended:?}"),
+                () = events.until("running", crash) => {}
+            }
+        }
+        for _ in 0..100 {
+            if rabbit.ready(&dead).await == 1 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        // The letters of another queue stay where they are.
+        let other = new_consumer(&rabbit, &rabbit.queue).await.dead_letter(&*dead);
+        assert_eq!(other.redrive(None).await.unwrap(), 0);
+        assert_eq!(limited().await.redrive(None).await.unwrap(), 1);
+        let seen = RefCell::new(None);
+        limited().await.shutdown(events.until("done", 1)).run(async |d| -> Handled {
+            *seen.borrow_mut() = Some(d.attempt());
+            events.note("done");
+            Ok(Outcome::First(()))
+        }).await.unwrap();
+        assert_eq!(seen.into_inner(), Some(Attempt::FlagOnly(false)));
+        let (_connection, channel) = rabbit.channel().await;
+        for queue in [queue.clone(), format!("{queue}.idem-retry.200")] {
+            channel.queue_delete(queue.as_str().into(), QueueDeleteOptions::default()).await.unwrap();
+        }
+    }
+
+    /// A confirm is no proof of routing: with the dead-letter queue gone the message must not be acked.
+    async fn a_dead_letter_that_fits_no_queue_is_not_lost(rabbit: Rabbit) {
+        let dead = rabbit.dead_letter_queue();
+        rabbit.send(&fated("poison", "fails")).await;
+        let (consumer, _line) = rabbit.consumer().await;
+        let events = Events::default();
+        let running = quick(consumer).max_attempts(1).shutdown(events.until("seen", 1)).run(async |_| -> Handled {
+            events.note("failed");
+            Err(Error::Body(Failed::Refused))
+        });
+        let trouble = async {
+            let (_connection, channel) = rabbit.channel().await;
+            events.until("failed", 1).await;
+            channel.queue_delete(dead.as_str().into(), QueueDeleteOptions::default()).await.unwrap();
+            let before = events.count("failed");
+            // It comes again, and again cannot be put aside.
+            for _ in 0..200 {
+                if events.count("failed") >= before + 2 {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            let mut quorum = FieldTable::default();
+            quorum.insert("x-queue-type".into(), AMQPValue::LongString("quorum".into()));
+            let durable = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
+            channel.queue_declare(dead.as_str().into(), durable, quorum).await.unwrap();
+            for _ in 0..200 {
+                if rabbit.ready(&dead).await > 0 {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            events.note("seen");
+        };
+        // The queue may be deleted before or after the first letter: then send another.
+        rabbit.send(&fated("poison 2", "fails")).await;
+        rabbit.send(&fated("poison 3", "fails")).await;
+        let (summary, ()) = tokio::join!(async { running.await.unwrap() }, trouble);
+        assert_eq!(summary.acked, 0);
+        let letters = rabbit.dead_letters().await.len() as u64 + rabbit.left().await;
+        assert!(letters >= 1, "all are gone");
+    }
+
+    /// Each delay has a queue of its own: one that waits long holds up none that waits shortly.
+    async fn a_long_pause_holds_up_no_short_one(rabbit: Rabbit) {
+        rabbit.send(&credit_of("slow")).await;
+        let (consumer, _line) = rabbit.consumer().await;
+        let steps = [Duration::from_millis(200), Duration::from_secs(3)];
+        let events = Events::default();
+        let handled = RefCell::new(Vec::new());
+        let running = quick(consumer).retry(Backoff::steps(steps)).shutdown(events.until("done", 2)).run(async |d| -> Handled {
+            let no = &*d.message().no;
+            handled.borrow_mut().push((no.to_owned(), d.attempt().least()));
+            if d.attempt().least() < if no == "slow" { 3 } else { 2 } {
+                events.note(format!("failed {}", d.attempt().least()));
+                if no == "slow" && d.attempt().least() == 2 {
+                    events.note("slow waits");
+                }
+                return Err(Error::Body(Failed::Refused));
+            }
+            events.note("done");
+            Ok(Outcome::First(()))
+        });
+        let later = async {
+            events.until("slow waits", 1).await;
+            rabbit.send(&credit_of("quick")).await;
+        };
+        let (summary, ()) = tokio::join!(async { running.await.unwrap() }, later);
+        assert_eq!((summary.retried, summary.acked), (3, 2));
+        let handled: Vec<_> = handled.into_inner().into_iter().map(|(no, attempt)| format!("{no} {attempt}")).collect();
+        assert_eq!(handled, ["slow 1", "slow 2", "quick 1", "quick 2", "slow 3"]);
+        let (_connection, channel) = rabbit.channel().await;
+        let queue = format!("{}.idem-retry.3000", rabbit.queue);
+        channel.queue_delete(queue.as_str().into(), QueueDeleteOptions::default()).await.unwrap();
+    }
+
+    /// A queue that exists already, of the old kind: it says no more than that a delivery is a repeat.
+    async fn a_classic_queue_of_the_applications_own(rabbit: Rabbit) {
+        let queue = format!("{}.classic", rabbit.queue);
+        let dead = rabbit.dead_letter_queue();
+        let (_connection, channel) = rabbit.channel().await;
+        let durable = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
+        channel.queue_declare(queue.as_str().into(), durable, FieldTable::default()).await.unwrap();
+        Rabbit { node: None, address: rabbit.address, queue: queue.clone() }.send(&credit_of("1")).await;
+        let events = Events::default();
+        let attempts = RefCell::new(Vec::new());
+        let running = new_consumer(&rabbit, &queue).await.dead_letter(&*dead).run(async |_| -> Handled {
+            events.note("running");
+            pending().await
+        });
+        tokio::select! {
+            ended = running => panic!("{ended:?}"),
+            () = events.until("running", 1) => {}
+        }
+        new_consumer(&rabbit, &queue).await.dead_letter(&*dead).max_attempts(4).shutdown(events.until("done", 1)).run(async |d| -> Handled {
+            attempts.borrow_mut().push(d.attempt());
+            if attempts.borrow().len() < 2 {
+                return Err(Error::Body(Failed::Refused));
+            }
+            events.note("done");
+            Ok(Outcome::First(()))
+        }).await.unwrap();
+        assert_eq!(attempts.into_inner(), [Attempt::FlagOnly(true), Attempt::AtLeast(3)]);
+        for queue in [queue.clone(), format!("{queue}.idem-retry.200")] {
+            channel.queue_delete(queue.as_str().into(), QueueDeleteOptions::default()).await.unwrap();
+        }
+    }
+}
