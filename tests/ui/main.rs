@@ -19,10 +19,9 @@ use std::process::Command;
 const RECORDED_WITH: &str = "1.95.0";
 
 /// A refusal is one error at one place, but for these.
-const SEVERAL_ERRORS: [(&str, &str); 4] = [
+const SEVERAL_ERRORS: [(&str, &str); 3] = [
     ("null/two_reasons_for_one_part", "the part has two reasons to be refused, and each is told"),
     ("function/returns_an_alias_of_a_number", "the compiler judges the signature and the match on the result apart"),
-    ("mistake/guard_value_that_cannot_be_bound", "sqlx asks for two traits, and each is told"),
     ("store/own_type_that_is_no_connection", "the compiler judges the parameter and the call of `claim` apart"),
 ];
 
