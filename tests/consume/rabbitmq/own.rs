@@ -186,6 +186,27 @@ on_rabbitmq! {
         assert_eq!((rabbit.dead_letters().await.len(), rabbit.left().await), (3, 0));
     }
 
+    /// The client says no error, and RabbitMQ hears nothing.
+    async fn an_ack_on_a_channel_that_is_gone_is_lost(rabbit: Rabbit) {
+        rabbit.send(&credit_of("1")).await;
+        let (consumer, line) = rabbit.consumer().await;
+        let events = Events::default();
+        let running = quick(consumer).shutdown(events.until("both", 1)).run(async |_| -> Handled {
+            if events.count("first") == 0 {
+                events.note("first");
+                line.cut().await;
+                events.until("again", 1).await;
+                events.note("both");
+            } else {
+                events.note("again");
+            }
+            Ok(Outcome::First(()))
+        });
+        let summary = running.await.unwrap();
+        assert_eq!((summary.taken, summary.lost, summary.acked), (2, 1, 1), "{summary:?}");
+        assert_eq!(rabbit.left().await, 0);
+    }
+
     /// Each delay has a queue of its own: one that waits long holds up none that waits shortly.
     async fn a_long_pause_holds_up_no_short_one(rabbit: Rabbit) {
         rabbit.send(&credit_of("slow")).await;
