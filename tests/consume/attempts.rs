@@ -62,7 +62,7 @@ idem_tests::on_every_database! {
         let broker = Broker::new();
         let go = Notify::new();
         broker.send(credit_of("1"));
-        raw(&mut *lab.pool.acquire().await.unwrap(), "DROP TABLE idem_records_attempts").await.unwrap();
+        raw(&mut lab.pool.acquire().await.unwrap(), "DROP TABLE idem_records_attempts").await.unwrap();
         go.notify_one();
         consumer(&broker, &lab.store)
             .shutdown(broker.when_acked(1))
@@ -78,7 +78,8 @@ idem_tests::on_every_database! {
         consumer(&broker, &lab.store)
             .shutdown(broker.when_acked(1))
             .run(async |d| {
-                counted.borrow_mut().push((d.attempt(), lab.rows("idem_records_attempts").await));
+                let rows = lab.rows("idem_records_attempts").await;
+                counted.borrow_mut().push((d.attempt(), rows));
                 go.notify_one();
                 on_credit(&lab.store, d.message(), &broker, &go).await
             })

@@ -204,7 +204,7 @@ async fn a_message_that_waits_for_its_next_try_goes_back_at_the_shutdown() {
     let broker = Broker::new();
     broker.send(credit_of("a1"));
     let summary = consumer(&broker)
-        .retry(Backoff::steps([Duration::from_secs(600)]))
+        .retry(Backoff::steps([Duration::from_mins(10)]))
         .ordered_by(lane)
         .shutdown(broker.when(|broker| broker.count("failed") == 1))
         .run(async |_| -> Handled {

@@ -134,7 +134,8 @@ impl<A: Adapter, M, D: Decode<M>> Consumer<A, M, D> {
     /// Takes messages and has each handled, until the [`shutdown`](Self::shutdown) or until the broker is lost.
     ///
     /// Handlers run at once inside this future, up to the [`concurrency`](Self::concurrency): nothing is spawned, so a
-    /// handler may borrow, and need not be `Send` when this future need not be.
+    /// handler may borrow, and need not be `Send` when this future need not be. Where it must be (in `tokio::spawn`), the
+    /// closure has to own what it uses: `async move |d| ..`; the compiler does not see that a borrowing one is `Send`.
     ///
     /// # Errors
     /// [`RunError`]. What a handler returns is never one.
@@ -284,7 +285,10 @@ impl<F: Future<Output = Done>> Floor<F> {
     ) -> Event<(), Result<Option<Taken<S::Settle>>, BrokerError>, ()> {
         if self.slots.len() >= places {
             return match any(shutdown, &mut self.slots, pin!(subscription.hold())).await {
-                Event::Done(done) => Event::Done(self.leave(done)),
+                Event::Done(done) => {
+                    self.leave(&done);
+                    Event::Done(())
+                }
                 Event::First(()) => Event::First(()),
                 // It never ends; if it does, there is nothing to be said but to go on.
                 Event::Last(()) => Event::Done(()),
@@ -293,14 +297,14 @@ impl<F: Future<Output = Done>> Floor<F> {
         let mut next = pin!(subscription.next());
         loop {
             match any(shutdown.as_mut(), &mut self.slots, next.as_mut()).await {
-                Event::Done(done) => self.leave(done),
+                Event::Done(done) => self.leave(&done),
                 Event::First(()) => return Event::First(()),
                 Event::Last(taken) => return Event::Last(taken),
             }
         }
     }
 
-    fn leave(&mut self, done: Done) {
+    fn leave(&mut self, done: &Done) {
         self.summary.count(done.settled);
         if done.had_turn {
             let returned = matches!(done.settled, Settled::Retried | Settled::GivenBack);
@@ -326,7 +330,7 @@ impl<F: Future<Output = Done>> Floor<F> {
             let mut stop = pin!(timeout(settings.settle_timeout, subscription.stop()));
             loop {
                 match any(time.as_mut(), &mut self.slots, stop.as_mut()).await {
-                    Event::Done(done) => self.leave(done),
+                    Event::Done(done) => self.leave(&done),
                     Event::First(()) => break false,
                     Event::Last(_) => break true,
                 }
@@ -336,7 +340,7 @@ impl<F: Future<Output = Done>> Floor<F> {
             let mut hold = pin!(subscription.hold());
             while !self.slots.is_empty() {
                 match any(time.as_mut(), &mut self.slots, hold.as_mut()).await {
-                    Event::Done(done) => self.leave(done),
+                    Event::Done(done) => self.leave(&done),
                     Event::First(()) | Event::Last(()) => break,
                 }
             }

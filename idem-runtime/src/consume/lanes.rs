@@ -10,25 +10,26 @@ pub(super) struct Lanes {
     at_once: usize,
     ready: VecDeque<oneshot::Sender<()>>,
     /// Who waits behind the one that has the lane.
-    lanes: HashMap<String, VecDeque<oneshot::Sender<()>>>,
+    waiting: HashMap<String, VecDeque<oneshot::Sender<()>>>,
 }
 
 impl Lanes {
     pub(super) fn new(at_once: usize) -> Self {
-        Self { running: 0, at_once, ready: VecDeque::new(), lanes: HashMap::new() }
+        Self { running: 0, at_once, ready: VecDeque::new(), waiting: HashMap::new() }
     }
 
     /// A place for a message; the receiver tells it when its turn has come.
     pub(super) fn admit(&mut self, lane: Option<&str>) -> oneshot::Receiver<()> {
         let (turn, its_turn) = oneshot::channel();
         match lane {
-            Some(lane) => match self.lanes.get_mut(lane) {
-                Some(waiting) => waiting.push_back(turn),
-                None => {
-                    self.lanes.insert(lane.to_owned(), VecDeque::new());
+            Some(lane) => {
+                if let Some(waiting) = self.waiting.get_mut(lane) {
+                    waiting.push_back(turn);
+                } else {
+                    self.waiting.insert(lane.to_owned(), VecDeque::new());
                     self.ready.push_back(turn);
                 }
-            },
+            }
             None => self.ready.push_back(turn),
         }
         self.start();
@@ -39,10 +40,10 @@ impl Lanes {
     pub(super) fn leave(&mut self, lane: Option<&str>, returned: bool) {
         self.running = self.running.saturating_sub(1);
         if let Some(lane) = lane {
-            let next = if returned { None } else { self.lanes.get_mut(lane).and_then(next_that_waits) };
+            let next = if returned { None } else { self.waiting.get_mut(lane).and_then(next_that_waits) };
             match next {
                 Some(turn) => self.ready.push_back(turn),
-                None => drop(self.lanes.remove(lane)),
+                None => drop(self.waiting.remove(lane)),
             }
         }
         self.start();
@@ -95,7 +96,7 @@ mod tests {
         lanes.leave(Some("a"), false);
         assert!(a2.try_recv().is_ok());
         lanes.leave(Some("a"), false);
-        assert!(lanes.lanes.is_empty());
+        assert!(lanes.waiting.is_empty());
     }
 
     #[test]

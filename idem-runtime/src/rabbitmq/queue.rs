@@ -21,7 +21,7 @@ const DELIVERY_LIMIT: u32 = 20;
 #[derive(Debug)]
 pub struct Queue {
     channel: Channel,
-    queue: String,
+    name: String,
     pub(super) dead_letter: Option<String>,
     pub(super) declares: Declares,
     pub(super) delivery_limit: u32,
@@ -42,7 +42,7 @@ impl Queue {
     pub(super) fn new(channel: Channel, queue: String) -> Self {
         Self {
             channel,
-            queue,
+            name: queue,
             dead_letter: None,
             declares: Declares::Ours,
             delivery_limit: DELIVERY_LIMIT,
@@ -52,7 +52,7 @@ impl Queue {
     }
 
     pub(super) fn place(self) -> Place {
-        Place { channel: self.channel, queue: self.queue, dead_letter: self.dead_letter }
+        Place { channel: self.channel, queue: self.name, dead_letter: self.dead_letter }
     }
 
     /// How many deliveries may be on the way.
@@ -116,16 +116,16 @@ impl Queue {
             }
             arguments
         });
-        self.see_to(&self.queue, own).await?;
+        self.see_to(&self.name, own).await?;
         for step in &plan.steps {
             let arguments = ours.then(|| {
                 let mut arguments = durable();
                 let millis = i64::try_from(step.as_millis()).unwrap_or(i64::MAX);
                 arguments.insert("x-message-ttl".into(), AMQPValue::LongLongInt(millis));
-                comes_out_at(&mut arguments, &self.queue);
+                comes_out_at(&mut arguments, &self.name);
                 arguments
             });
-            self.see_to(&retry_queue(&self.queue, *step), arguments).await?;
+            self.see_to(&retry_queue(&self.name, *step), arguments).await?;
         }
         Ok(())
     }
@@ -163,7 +163,7 @@ impl Adapter for Queue {
     };
 
     fn source(&self) -> String {
-        self.queue.clone()
+        self.name.clone()
     }
 
     async fn start(self, plan: &Plan) -> Result<Reading, StartError> {
@@ -174,12 +174,12 @@ impl Adapter for Queue {
                  with `.unlimited_attempts()`",
             ));
         }
-        if self.dead_letter.as_ref() == Some(&self.queue) {
+        if self.dead_letter.as_ref() == Some(&self.name) {
             return Err(self.unsafe_because("its dead letters go to the queue itself: name another queue"));
         }
         self.see_to_all(plan).await?;
         let asking = |doing: &str| {
-            let doing = format!("{doing} `{}`", self.queue);
+            let doing = format!("{doing} `{}`", self.name);
             move |error: lapin::Error| BrokerError::new(doing, error)
         };
         let confirms = self.channel.confirm_select(ConfirmSelectOptions::default()).await;
@@ -187,7 +187,7 @@ impl Adapter for Queue {
         let qos = self.channel.basic_qos(prefetch, BasicQosOptions::default()).await;
         qos.map_err(asking("setting the prefetch for"))?;
         let consumer = self.channel.basic_consume(
-            self.queue.as_str().into(),
+            self.name.as_str().into(),
             "".into(),
             // Without `no_ack`: RabbitMQ forgets a message only after our ack.
             BasicConsumeOptions::default(),
@@ -202,24 +202,22 @@ impl Adapter for Queue {
 
 /// A message can come again after each delivery was held for as long as RabbitMQ lets it, and each pause was waited for.
 fn horizon(plan: &Plan, consumer_timeout: Duration) -> Horizon {
-    match (plan.max_attempts, plan.longest_backoff()) {
-        (Some(attempts), Some(backoff)) => Horizon {
+    if let (Some(attempts), Some(backoff)) = (plan.max_attempts, plan.longest_backoff()) {
+        return Horizon {
             longest: consumer_timeout.saturating_mul(attempts).saturating_add(backoff),
             because: format!(
                 "{attempts} deliveries of at most {consumer_timeout:?} each (consumer_timeout), and {backoff:?} of pauses \
                  between them"
             ),
-        },
-        _ => {
-            let step = plan.steps.last().copied().unwrap_or_default();
-            Horizon {
-                longest: consumer_timeout.saturating_mul(2).saturating_add(step),
-                because: format!(
-                    "two deliveries of at most {consumer_timeout:?} each (consumer_timeout), and {step:?} between them; \
-                     attempts have no limit, and each after the COMMIT needs another ack to be lost"
-                ),
-            }
-        }
+        };
+    }
+    let step = plan.steps.last().copied().unwrap_or_default();
+    Horizon {
+        longest: consumer_timeout.saturating_mul(2).saturating_add(step),
+        because: format!(
+            "two deliveries of at most {consumer_timeout:?} each (consumer_timeout), and {step:?} between them; attempts \
+             have no limit, and each after the COMMIT needs another ack to be lost"
+        ),
     }
 }
 
