@@ -337,7 +337,7 @@ impl std::error::Error for RedisError {
 }
 
 /// A point in time for people, in UTC and to the second.
-fn utc(time: SystemTime) -> String {
+pub(crate) fn utc(time: SystemTime) -> String {
     let seconds = time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let (day, second) = (seconds / 86_400, seconds % 86_400);
     // Civil date from days since 1970-01-01, in eras of 400 years that start in March.

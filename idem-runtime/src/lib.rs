@@ -98,6 +98,8 @@ compile_error!(
      for example `idem-runtime = { version = \"0.1\", features = [\"postgres\"] }`"
 );
 
+#[cfg(feature = "consume")]
+pub mod consume;
 mod error;
 pub mod expansion;
 mod floor;
@@ -110,6 +112,8 @@ mod lease;
 mod log;
 mod outcome;
 mod purge;
+#[cfg(feature = "rabbitmq")]
+pub mod rabbitmq;
 mod replay;
 mod retention;
 mod store;

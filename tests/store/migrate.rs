@@ -5,21 +5,24 @@ use idem_runtime::{ConfigurationError, Key};
 idem_tests::on_every_database! {
     given {
         /// The files that a team puts in its own migrations.
-        const FILES: [&str; 3] = match DIALECT {
+        const FILES: [&str; 4] = match DIALECT {
             Dialect::Sqlite => [
                 include_str!("../../idem-runtime/migrations/sqlite/0001_idem_records.sql"),
                 include_str!("../../idem-runtime/migrations/sqlite/0002_idem_tokens.sql"),
                 include_str!("../../idem-runtime/migrations/sqlite/0003_idem_leases.sql"),
+                include_str!("../../idem-runtime/migrations/sqlite/0004_idem_attempts.sql"),
             ],
             Dialect::Postgres => [
                 include_str!("../../idem-runtime/migrations/postgres/0001_idem_records.sql"),
                 include_str!("../../idem-runtime/migrations/postgres/0002_idem_tokens.sql"),
                 include_str!("../../idem-runtime/migrations/postgres/0003_idem_leases.sql"),
+                include_str!("../../idem-runtime/migrations/postgres/0004_idem_attempts.sql"),
             ],
             Dialect::MySql => [
                 include_str!("../../idem-runtime/migrations/mysql/0001_idem_records.sql"),
                 include_str!("../../idem-runtime/migrations/mysql/0002_idem_tokens.sql"),
                 include_str!("../../idem-runtime/migrations/mysql/0003_idem_leases.sql"),
+                include_str!("../../idem-runtime/migrations/mysql/0004_idem_attempts.sql"),
             ],
         };
 
@@ -31,7 +34,7 @@ idem_tests::on_every_database! {
     async fn the_files_make_tables_that_fit(lab: Lab) {
         let mut connection = lab.pool.acquire().await.unwrap();
         assert_eq!(lab.store.migration_sql(), FILES.concat());
-        for (table, file) in ["idem_records", "idem_records_tokens", "idem_records_leases"].into_iter().zip(FILES) {
+        for (table, file) in ["idem_records", "idem_records_tokens", "idem_records_leases", "idem_records_attempts"].into_iter().zip(FILES) {
             raw(&mut connection, &format!("DROP TABLE {table}")).await.unwrap();
             raw(&mut connection, file).await.unwrap();
             raw(&mut connection, file).await.unwrap();
@@ -45,6 +48,7 @@ idem_tests::on_every_database! {
         let mut connection = lab.pool.acquire().await.unwrap();
         raw(&mut connection, "DROP TABLE idem_records_tokens").await.unwrap();
         raw(&mut connection, "DROP TABLE idem_records_leases").await.unwrap();
+        raw(&mut connection, "DROP TABLE idem_records_attempts").await.unwrap();
         drop(connection);
         lab.store.verify().await.unwrap();
         let _ = lab.store.once(key(), async |db| credit(db, "a", 1).await).await.unwrap();

@@ -157,6 +157,8 @@ pub struct Purged {
     pub tokens: u64,
     /// Finished work under a lease.
     pub leases: u64,
+    /// Counts of deliveries that were never settled.
+    pub attempts: u64,
     /// In how many batches that deleted something.
     pub batches: u64,
     /// The longest time that a batch had its transaction open; on servers that includes the archive hook.
@@ -167,7 +169,7 @@ impl Purged {
     /// All rows.
     #[must_use]
     pub const fn rows(&self) -> u64 {
-        self.records + self.tokens + self.leases
+        self.records + self.tokens + self.leases + self.attempts
     }
 }
 

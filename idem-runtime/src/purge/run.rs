@@ -105,6 +105,7 @@ fn count(purge: &mut Purge<'_>, purged: &mut Purged, part: Part, batch: &Batch) 
         Part::Records => &mut purged.records,
         Part::Tokens => &mut purged.tokens,
         Part::Leases => &mut purged.leases,
+        Part::Attempts => &mut purged.attempts,
     } += batch.deleted;
     purged.batches += 1;
     purged.longest_batch = purged.longest_batch.max(batch.took);
@@ -171,7 +172,7 @@ async fn try_batch<C: Connection>(store: &Store<C>, purge: &mut Purge<'_>, due: 
         error => Failed::For(PurgeError::Configuration(error)),
     })?;
     match &mut purge.archive {
-        Some(hook) if due.table.part() != Part::Tokens => {
+        Some(hook) if matches!(due.table.part(), Part::Records | Part::Leases) => {
             let reader = if C::LOCKS_BATCH { acquire(store).await? } else { acquire_for_reading(store).await? };
             let begun = Instant::now();
             let (found, kept, places) = read(store, reader, due).await?;

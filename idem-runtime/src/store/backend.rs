@@ -98,6 +98,23 @@ pub(crate) trait Backend:
         key: &str,
     ) -> impl Future<Output = Result<Vec<IssuedToken>, sqlx::Error>> + Send;
 
+    /// Counts a message's attempt that begins: one more than is known, and not less than `least`. Gives the count, and
+    /// when it began.
+    #[cfg(feature = "consume")]
+    fn count_attempt(
+        &mut self,
+        table: &Table,
+        counted: &super::attempts::Counting<'_>,
+    ) -> impl Future<Output = Result<(i64, Instant), sqlx::Error>> + Send;
+
+    /// Forgets the count of a message.
+    #[cfg(feature = "consume")]
+    fn forget_attempts(
+        &mut self,
+        table: &Table,
+        counted: &super::attempts::Counting<'_>,
+    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+
     /// Brings a connection on which `claim` failed with a database error back to a clean state.
     fn reset(&mut self, statements: &Self::Statements) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 

@@ -3,6 +3,8 @@
 //! Everything that differs between databases is behind [`backend::Backend`], one file a database; the unit is written
 //! once, over it.
 
+#[cfg(feature = "consume")]
+mod attempts;
 mod backend;
 mod builder;
 mod held;
@@ -18,7 +20,7 @@ mod settings;
 mod sqlite;
 
 use crate::error::{ConfigurationError, DatabaseError, Phase};
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "consume"))]
 pub(crate) use backend::Instant;
 pub(crate) use backend::{Backend, Claimed, CloseError, Entry, Issue, IssuedToken, Kept, Record, Trouble, depth};
 pub use builder::StoreBuilder;
@@ -91,7 +93,7 @@ struct Shared<C: Connection> {
     /// What keeps a SQLite database in memory alive while no pooled connection does.
     keeper: OnceCell<C::Keeper>,
     /// Set once a table has been found fit, in the order of [`Part`].
-    ready: [OnceCell<()>; 3],
+    ready: [OnceCell<()>; 4],
 }
 
 impl<C: Connection> Clone for Store<C> {
@@ -161,13 +163,13 @@ impl<C: Connection> Store<C> {
     /// The SQL that creates the tables under this store's table name, for a team's own migrations.
     ///
     /// With the default name these are the files in `migrations/<database>` of this crate: the record table, and those of
-    /// tokens and leases, named after it.
+    /// tokens, leases and attempts, named after it.
     #[must_use]
     pub fn migration_sql(&self) -> String {
         C::migration_sql(&self.shared.settings)
     }
 
-    /// Creates the tables where they are missing (records, tokens, leases), and verifies them. Safe to run at every
+    /// Creates the tables where they are missing (records, tokens, leases, attempts), and verifies them. Safe to run at every
     /// start, and by many instances at once: where they are it only looks, and needs no right to create one.
     ///
     /// # Errors

@@ -58,7 +58,7 @@ impl Due<'_> {
     /// What must be true of a row besides its time: work that was begun and not finished is never purged.
     pub(crate) const fn condition(&self) -> &'static str {
         match self.table.part() {
-            Part::Records | Part::Tokens => "",
+            Part::Records | Part::Tokens | Part::Attempts => "",
             Part::Leases => " AND done_at IS NOT NULL",
         }
     }
@@ -69,6 +69,7 @@ impl Due<'_> {
             Part::Records => "claimed_at",
             Part::Tokens => "issued_at",
             Part::Leases => "begun_at",
+            Part::Attempts => "first_at",
         }
     }
 

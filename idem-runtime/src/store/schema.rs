@@ -35,10 +35,12 @@ pub(crate) enum Part {
     Tokens,
     /// Work outside the database: begun, and done.
     Leases,
+    /// How often messages were begun that are being tried again.
+    Attempts,
 }
 
 impl Part {
-    pub(crate) const ALL: [Self; 3] = [Self::Records, Self::Tokens, Self::Leases];
+    pub(crate) const ALL: [Self; 4] = [Self::Records, Self::Tokens, Self::Leases, Self::Attempts];
 
     /// What follows the name of the record table.
     const fn suffix(self) -> &'static str {
@@ -46,6 +48,7 @@ impl Part {
             Self::Records => "",
             Self::Tokens => "_tokens",
             Self::Leases => "_leases",
+            Self::Attempts => "_attempts",
         }
     }
 }
@@ -77,6 +80,13 @@ impl Table {
                 ("action_key", Kind::Key),
                 ("issued_at", Kind::Time),
                 ("expires_at", Kind::Time),
+                ("keep_until", Kind::Time),
+            ],
+            Part::Attempts => &[
+                ("scope", Kind::Key),
+                ("action_key", Kind::Key),
+                ("attempts", Kind::Number),
+                ("first_at", Kind::Time),
                 ("keep_until", Kind::Time),
             ],
             Part::Leases => &[

@@ -46,6 +46,13 @@ fn hash(hasher: &RandomState, number: u64) -> u64 {
     hasher.finish()
 }
 
+/// A share from 0 to below 1, another one for each who asks.
+pub(crate) fn share() -> f64 {
+    let [hasher, _] = hashers();
+    let share = hash(hasher, COUNTER.fetch_add(1, Ordering::Relaxed)) % 1000;
+    f64::from(u32::try_from(share).unwrap_or(0)) / 1000.0
+}
+
 /// Pauses between tries: longer each time, and different for each of those who run into each other.
 #[derive(Debug)]
 pub(crate) struct Backoff {
@@ -59,9 +66,7 @@ impl Backoff {
     }
 
     pub(crate) async fn pause(&mut self) {
-        let [hasher, _] = hashers();
-        let share = hash(hasher, COUNTER.fetch_add(1, Ordering::Relaxed)) % 1000;
-        let pause = self.next.mul_f64(0.5 + f64::from(u32::try_from(share).unwrap_or(0)) / 1000.0);
+        let pause = self.next.mul_f64(0.5 + share());
         self.next = (self.next * 2).min(self.longest);
         // tokio's timer needs tokio; on another runtime of sqlx's the next try starts at once.
         if tokio::runtime::Handle::try_current().is_ok() {

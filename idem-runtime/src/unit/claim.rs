@@ -113,6 +113,8 @@ impl<C: Connection> Store<C> {
         guard: Option<&Guard<C>>,
         attempts_left: u32,
     ) -> Result<Guarded<C>, ClaimError> {
+        #[cfg(feature = "consume")]
+        crate::consume::note_claim(&key);
         let attempt = AttemptToken::new();
         let (decided, mark) = self.decide(&key, guard, attempt).await;
         match &decided {

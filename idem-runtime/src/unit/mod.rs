@@ -19,6 +19,8 @@ mod claim;
 mod mark;
 mod retry;
 
+#[cfg(feature = "consume")]
+pub(crate) use attempt::share;
 pub(crate) use attempt::{AttemptToken, Backoff, no_answer, within};
 pub use claim::Claim;
 pub use retry::Retry;
@@ -262,6 +264,8 @@ impl<C: Connection> Unit<C> {
             // The connection is lost, and the server rolls back, unless the body had committed before. When nobody can
             // be asked the database is away, which is the likelier reason for all of this.
             Err(_) => {
+                #[cfg(feature = "consume")]
+                crate::consume::note_connection_lost();
                 drop(self.held);
                 if self.store.recorded(&self.claimed.key).await == Some(Some(self.attempt)) {
                     let ended = TransactionEnded { how: Ending::Ended, claim_durable: Some(true) };

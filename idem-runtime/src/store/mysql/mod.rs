@@ -1,9 +1,13 @@
 //! MySQL and MariaDB.
 
+#[cfg(feature = "consume")]
+mod attempts;
 mod inspect;
 mod lease;
 mod purge;
 
+#[cfg(feature = "consume")]
+use super::attempts::Counting;
 use super::{
     Connection, Settings,
     backend::{
@@ -28,6 +32,7 @@ const MIGRATION: &str = concat!(
     include_str!("../../../migrations/mysql/0001_idem_records.sql"),
     include_str!("../../../migrations/mysql/0002_idem_tokens.sql"),
     include_str!("../../../migrations/mysql/0003_idem_leases.sql"),
+    include_str!("../../../migrations/mysql/0004_idem_attempts.sql"),
 );
 
 /// The session's own settings, put back when the unit ends: the connection may be shared with other code.
@@ -192,6 +197,16 @@ impl Backend for MySqlConnection {
                 })
             })
             .collect()
+    }
+
+    #[cfg(feature = "consume")]
+    async fn count_attempt(&mut self, table: &Table, counted: &Counting<'_>) -> Result<(i64, Instant), sqlx::Error> {
+        attempts::count(self, table, counted).await
+    }
+
+    #[cfg(feature = "consume")]
+    async fn forget_attempts(&mut self, table: &Table, counted: &Counting<'_>) -> Result<(), sqlx::Error> {
+        attempts::forget(self, table, counted).await
     }
 
     async fn reset(&mut self, _: &Statements) -> Result<(), sqlx::Error> {

@@ -3,10 +3,14 @@
 //! There are no trips to save here, so each step is a statement of its own. One unit writes at a time: waiting for the
 //! turn in the store is fair, while SQLite's own busy handler polls and lets some wait for seconds.
 
+#[cfg(feature = "consume")]
+mod attempts;
 mod inspect;
 mod lease;
 mod purge;
 
+#[cfg(feature = "consume")]
+use super::attempts::Counting;
 use super::{
     Connection, Settings,
     backend::{
@@ -32,6 +36,7 @@ const MIGRATION: &str = concat!(
     include_str!("../../../migrations/sqlite/0001_idem_records.sql"),
     include_str!("../../../migrations/sqlite/0002_idem_tokens.sql"),
     include_str!("../../../migrations/sqlite/0003_idem_leases.sql"),
+    include_str!("../../../migrations/sqlite/0004_idem_attempts.sql"),
 );
 
 /// What the file name of a database in memory looks like once sqlx has parsed `sqlite::memory:`.
@@ -233,6 +238,16 @@ impl Backend for SqliteConnection {
                 })
             })
             .collect()
+    }
+
+    #[cfg(feature = "consume")]
+    async fn count_attempt(&mut self, table: &Table, counted: &Counting<'_>) -> Result<(i64, Instant), sqlx::Error> {
+        attempts::count(self, table, counted).await
+    }
+
+    #[cfg(feature = "consume")]
+    async fn forget_attempts(&mut self, table: &Table, counted: &Counting<'_>) -> Result<(), sqlx::Error> {
+        attempts::forget(self, table, counted).await
     }
 
     async fn reset(&mut self, _: &Statements) -> Result<(), sqlx::Error> {
