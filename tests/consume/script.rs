@@ -38,6 +38,8 @@ struct Message {
     payload: String,
     /// How often it has been delivered.
     delivered: u32,
+    /// Whether this copy of it was delivered before.
+    redelivered: bool,
     /// How many of these count.
     counted: u32,
     since: Option<SystemTime>,
@@ -115,7 +117,14 @@ impl Broker {
         let mut state = self.state();
         state.sent += 1;
         let number = state.sent;
-        state.queue.push_back(Message { number, payload: payload.into(), delivered: 0, counted: 0, since: None });
+        state.queue.push_back(Message {
+            number,
+            payload: payload.into(),
+            delivered: 0,
+            redelivered: false,
+            counted: 0,
+            since: None,
+        });
         drop(state);
         self.changed.notify_waiters();
     }
@@ -261,13 +270,13 @@ impl Subscription for Reading {
         let id = format!("{}#{}", message.number, message.delivered);
         let mut envelope = Envelope::new(BrokerId::new(id), message.payload.clone());
         envelope.attempt = match broker.attempts {
-            Counting::Header if message.delivered == 1 => Attempt::FlagOnly(false),
-            Counting::Header if message.counted == 0 => Attempt::FlagOnly(true),
-            Counting::Header => Attempt::AtLeast(message.counted + 1),
+            Counting::Header if message.counted == 0 => Attempt::FlagOnly(message.redelivered),
+            Counting::Header => Attempt::AtLeast(message.counted + 1 + u32::from(message.redelivered)),
             Counting::Exact => Attempt::Exact(message.delivered),
             Counting::Nothing => Attempt::Unknown,
         };
         envelope.first_at = message.since;
+        message.redelivered = true;
         Ok(Some(Taken { envelope, settle: Ticket { broker, message: Some(message) } }))
     }
 
@@ -356,6 +365,8 @@ impl Settle for Ticket {
         }
         let mut message = self.settled("retry");
         message.counted = redelivery.attempts;
+        // It is a new message to a broker that sets a flag.
+        message.redelivered = false;
         message.since = Some(redelivery.first_at);
         self.broker.state().redeliveries.push(*redelivery);
         self.broker.back(message, redelivery.after);
