@@ -1,13 +1,11 @@
 //! Attempts that end in a killed process are counted, outside the transaction that rolls back.
 
-use crate::{
-    messages::{Credit, Failed, credit_of},
-    script::{Broker, Counting},
-};
+use crate::script::{Broker, Counting};
 use idem_runtime::{
     consume::{Attempt, AttemptLog as _, Backoff, Consumer, Reason},
     idempotent,
 };
+use idem_tests::brokers::{Credit, Failed, credit_of};
 use std::{cell::RefCell, time::Duration};
 use tokio::sync::Notify;
 

@@ -7,12 +7,11 @@ macro_rules! conformance {
     ($harness:ty) => {
         idem_tests::on_every_server! {
             given {
-                use $crate::{
-                    harness::{Events, Harness, Line, Server, quick, run_until},
-                    messages::{Credit, Failed, credit_of, fated},
-                };
                 use idem_runtime::{consume::{Delivery, RunError}, idempotent};
-                use idem_tests::proxy::Proxy;
+                use idem_tests::{
+                    brokers::{Credit, Events, Failed, Harness, Line, Server, credit_of, fated, quick, run_until},
+                    proxy::Proxy,
+                };
                 use std::{future::pending, net::SocketAddr, time::Duration};
                 use tokio::sync::Notify;
 

@@ -1,14 +1,12 @@
 //! Order, pressure, shutdown, and starts that are refused.
 
-use crate::{
-    messages::{Credit, Failed, credit_of},
-    script::{Broker, Fault, Op},
-};
+use crate::script::{Broker, Fault, Op};
 use idem_runtime::{
     Error, Outcome,
     consume::{Backoff, Consumer, Holding, Horizon, RunError, StartError},
     idempotent,
 };
+use idem_tests::brokers::{Credit, Failed, credit_of};
 use std::{cell::RefCell, future::pending, time::Duration};
 use tokio::sync::Notify;
 

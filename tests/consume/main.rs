@@ -13,8 +13,6 @@
 mod attempts;
 mod conformance;
 mod flow;
-mod harness;
-mod messages;
 mod rabbitmq;
 mod script;
 mod send;

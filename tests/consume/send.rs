@@ -1,11 +1,12 @@
 //! What a handler of a consumer may be.
 
-use crate::{messages::Credit, script::Broker};
+use crate::script::Broker;
 use idem_runtime::{
     Error, Outcome, SqliteStore,
     consume::{Backoff, Consumer},
     idempotent,
 };
+use idem_tests::brokers::Credit;
 use sqlx::SqliteConnection;
 use std::{cell::Cell, rc::Rc, time::Duration};
 

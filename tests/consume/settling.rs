@@ -1,14 +1,12 @@
 //! What becomes of a message by what its handler returned. Cases C24, C29, C43.
 
-use crate::{
-    messages::{Credit, Failed, credit_of, fated},
-    script::{Broker, Counting, Fault, Op},
-};
+use crate::script::{Broker, Counting, Fault, Op};
 use idem_runtime::{
     Advice, Claim, Decision, Error, Key,
     consume::{AckOutcome, Attempt, Backoff, Consumer, Envelope, Reason, WhenIgnored},
     idempotent,
 };
+use idem_tests::brokers::{Credit, Failed, credit_of, fated};
 use std::time::{Duration, SystemTime};
 
 const STEP: Duration = Duration::from_millis(4);

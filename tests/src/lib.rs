@@ -4,7 +4,12 @@
 //! ignored with their reason, and `./scripts/test` runs them. What a test says of money it reads from the database,
 //! over connections that have nothing to do with the store.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "a laboratory that does not work has nothing better to do")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a laboratory that does not work has nothing better to do"
+)]
 
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
@@ -33,6 +38,7 @@ mod guide {
 #[doc = include_str!("../../docs/guide/http.md")]
 mod http_guide {}
 
+pub mod brokers;
 pub mod cancel;
 mod lab;
 pub mod logs;

@@ -1,6 +1,17 @@
-//! What the conformance suite needs of a broker.
+//! Real brokers, for the conformance suite of adapters and for the soak: what both need of one, and each broker.
 
-use crate::messages::Credit;
+#![allow(
+    clippy::missing_errors_doc,
+    clippy::missing_panics_doc,
+    clippy::must_use_candidate,
+    reason = "what fails here fails a test"
+)]
+
+mod messages;
+pub mod rabbitmq;
+
+pub use messages::{Credit, Failed, credit_of, fated};
+
 use idem_runtime::{
     Error, Outcome,
     consume::{Adapter, Backoff, Consumer, Delivery, Redrive, RunError, Summary},
@@ -14,7 +25,7 @@ use tokio::sync::Notify;
 
 /// Where a harness gets its broker from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Server {
+pub enum Server {
     /// The one that runs on this machine.
     Shared,
     /// One of the test's own, that may be stopped.
@@ -23,15 +34,25 @@ pub(crate) enum Server {
     OwnWithLease,
 }
 
+#[expect(async_fn_in_trait, reason = "nobody else implements it, and nothing is spawned")]
 /// A queue of the test's own on a real server, with dead letters behind it.
-pub(crate) trait Harness: Sized {
+pub trait Harness: Sized {
+    /// The adapter under test.
     type Adapter: Adapter + Redrive;
+    /// The connection of one consumer.
     type Line: Line;
 
     /// How long the broker lets a delivery be held, on a server [`Server::OwnWithLease`].
     const LEASE: Duration;
 
+    /// A new queue.
     async fn new(server: Server) -> Self;
+
+    /// Where the queue is, for [`attach`](Self::attach) in another process.
+    fn described(&self) -> String;
+
+    /// The queue of another process. It cannot stop the server.
+    async fn attach(described: &str) -> Self;
 
     /// A consumer over a connection of its own, with its dead letters. The suite sets the rest.
     async fn consumer(&self) -> (Consumer<Self::Adapter, Credit>, Self::Line);
@@ -54,11 +75,13 @@ pub(crate) trait Harness: Sized {
     /// Starts it again, and returns when it takes connections.
     async fn start(&mut self);
 
+    /// Deletes the queue, and ends a server of its own.
     async fn close(self);
 }
 
 /// The connection of one consumer.
-pub(crate) trait Line {
+#[expect(async_fn_in_trait, reason = "as above")]
+pub trait Line {
     /// Breaks it, as a crash of the consumer's process does.
     async fn cut(&self);
 
@@ -68,23 +91,25 @@ pub(crate) trait Line {
 
 /// What happened, for a test to wait for.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Events {
+pub struct Events {
     seen: Arc<Mutex<Vec<String>>>,
     changed: Arc<Notify>,
 }
 
 impl Events {
-    pub(crate) fn note(&self, event: impl Into<String>) {
+    /// Notes an event.
+    pub fn note(&self, event: impl Into<String>) {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).push(event.into());
         self.changed.notify_waiters();
     }
 
-    pub(crate) fn count(&self, event: &str) -> usize {
+    /// How many of an event there were.
+    pub fn count(&self, event: &str) -> usize {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).iter().filter(|seen| *seen == event).count()
     }
 
     /// Waits for so many of an event.
-    pub(crate) fn until(&self, event: &'static str, times: usize) -> impl Future<Output = ()> + Send + 'static {
+    pub fn until(&self, event: &'static str, times: usize) -> impl Future<Output = ()> + Send + 'static {
         let events = self.clone();
         async move {
             loop {
@@ -99,7 +124,7 @@ impl Events {
     }
 
     /// Notes an outcome by its word.
-    pub(crate) fn outcome<T, R, E>(&self, outcome: Result<Outcome<T, R>, Error<E>>) -> Result<Outcome<T, R>, Error<E>> {
+    pub fn outcome<T, R, E>(&self, outcome: Result<Outcome<T, R>, Error<E>>) -> Result<Outcome<T, R>, Error<E>> {
         self.note(match &outcome {
             Ok(outcome) => outcome.label(),
             Err(error) => error.label(),
@@ -109,12 +134,12 @@ impl Events {
 }
 
 /// The suite's settings: quick retries, three attempts.
-pub(crate) fn quick<A: Adapter>(consumer: Consumer<A, Credit>) -> Consumer<A, Credit> {
+pub fn quick<A: Adapter>(consumer: Consumer<A, Credit>) -> Consumer<A, Credit> {
     consumer.concurrency(4).retry(Backoff::steps([Duration::from_millis(200)])).max_attempts(3)
 }
 
 /// Runs consumers, one after the other when the broker is lost, until so many of an event were seen.
-pub(crate) async fn run_until<H, T, R, E, F>(
+pub async fn run_until<H, T, R, E, F>(
     harness: &H,
     events: &Events,
     event: &'static str,

@@ -4,13 +4,15 @@ use serde::Deserialize;
 
 /// Money for an account.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
-pub(crate) struct Credit {
-    pub(crate) no: String,
+pub struct Credit {
+    /// What names the action.
+    pub no: String,
     #[serde(default = "one")]
-    pub(crate) amount: i64,
+    /// How much; 1 when it is not said.
+    pub amount: i64,
     /// What the test wants of the body.
     #[serde(default)]
-    pub(crate) fate: String,
+    pub fate: String,
 }
 
 fn one() -> i64 {
@@ -18,20 +20,22 @@ fn one() -> i64 {
 }
 
 /// A message that credits 1.
-pub(crate) fn credit_of(no: &str) -> String {
+pub fn credit_of(no: &str) -> String {
     format!(r#"{{"no":"{no}"}}"#)
 }
 
 /// A message with a fate.
-pub(crate) fn fated(no: &str, fate: &str) -> String {
+pub fn fated(no: &str, fate: &str) -> String {
     format!(r#"{{"no":"{no}","fate":"{fate}"}}"#)
 }
 
 /// A body's own error.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Failed {
+pub enum Failed {
     #[error("refused")]
+    /// The body refuses.
     Refused,
     #[error(transparent)]
+    /// The database's.
     Database(#[from] sqlx::Error),
 }

@@ -1,20 +1,19 @@
-//! What is RabbitMQ's own: its starts, its counters, its queues.
+//! RabbitMQ, on its real server: the suite, and what is its own: its starts, its counters, its queues.
 
-use super::Rabbit;
-use crate::{
-    harness::{Events, Harness, Line, Server, quick},
-    messages::{Credit, Failed, credit_of, fated},
-};
+use crate::conformance::conformance;
 use idem_runtime::{
     Error, Outcome, Retention, SqliteStore,
     consume::{Attempt, Backoff, Consumer, RunError},
     rabbitmq,
 };
+use idem_tests::brokers::{Credit, Events, Failed, Harness, Line, Server, credit_of, fated, quick, rabbitmq::Rabbit};
 use lapin::{
     options::{QueueDeclareOptions, QueueDeleteOptions},
     types::{AMQPValue, FieldTable},
 };
 use std::{cell::RefCell, future::pending, time::Duration};
+
+conformance!(Rabbit);
 
 type Handled = Result<Outcome<()>, Error<Failed>>;
 
@@ -117,7 +116,7 @@ on_rabbitmq! {
         let limited = async || new_consumer(&rabbit, &queue).await.dead_letter(&*dead).declare().delivery_limit(1);
         let events = Events::default();
         assert!(limited().await.shutdown(std::future::ready(())).run(async |_| -> Handled { unreachable!() }).await.is_ok());
-        let elsewhere = Rabbit { node: None, address: rabbit.address, queue: queue.clone() };
+        let elsewhere = rabbit.beside(&queue);
         elsewhere.send(&credit_of("1")).await;
         for crash in 1..=2 {
             let running = limited().await.run(async |_| -> Handled {
@@ -247,7 +246,7 @@ on_rabbitmq! {
         let (_connection, channel) = rabbit.channel().await;
         let durable = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
         channel.queue_declare(queue.as_str().into(), durable, FieldTable::default()).await.unwrap();
-        Rabbit { node: None, address: rabbit.address, queue: queue.clone() }.send(&credit_of("1")).await;
+        rabbit.beside(&queue).send(&credit_of("1")).await;
         let events = Events::default();
         let attempts = RefCell::new(Vec::new());
         let running = new_consumer(&rabbit, &queue).await.dead_letter(&*dead).run(async |_| -> Handled {

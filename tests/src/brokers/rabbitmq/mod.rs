@@ -1,14 +1,10 @@
 //! RabbitMQ, on its real server.
 
 mod node;
-mod own;
 
-use crate::{
-    harness::{Harness, Line, Server},
-    messages::Credit,
-};
+use super::{Credit, Harness, Line, Server, quick};
+use crate::proxy::{Cut, Proxy};
 use idem_runtime::{consume::Consumer, rabbitmq};
-use idem_tests::proxy::{Cut, Proxy};
 use lapin::{
     BasicProperties, Channel, Connection, ConnectionProperties,
     options::{
@@ -35,14 +31,15 @@ fn shared() -> SocketAddr {
 }
 
 /// A queue of the test's own.
-pub(super) struct Rabbit {
+pub struct Rabbit {
     node: Option<Node>,
     address: SocketAddr,
-    pub(super) queue: String,
+    /// Its name.
+    pub queue: String,
 }
 
 /// A consumer's connection, through a proxy.
-pub(super) struct Wire(Proxy);
+pub struct Wire(Proxy);
 
 async fn connect(address: SocketAddr) -> Connection {
     let properties = ConnectionProperties::default().enable_auto_recover();
@@ -53,19 +50,26 @@ async fn connect(address: SocketAddr) -> Connection {
 
 impl Rabbit {
     /// A channel of the test's own, past the proxies.
-    pub(super) async fn channel(&self) -> (Connection, Channel) {
+    pub async fn channel(&self) -> (Connection, Channel) {
         let connection = connect(self.address).await;
         let channel = connection.create_channel().await.unwrap();
         channel.confirm_select(ConfirmSelectOptions::default()).await.unwrap();
         (connection, channel)
     }
 
-    pub(super) fn dead_letter_queue(&self) -> String {
+    /// Another queue on the same server.
+    #[must_use]
+    pub fn beside(&self, queue: &str) -> Self {
+        Self { node: None, address: self.address, queue: queue.to_owned() }
+    }
+
+    /// The queue of its dead letters.
+    pub fn dead_letter_queue(&self) -> String {
         format!("{}.dlq", self.queue)
     }
 
     /// How many messages a queue has ready.
-    pub(super) async fn ready(&self, queue: &str) -> u32 {
+    pub async fn ready(&self, queue: &str) -> u32 {
         let (connection, channel) = self.channel().await;
         let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
         let found = channel.queue_declare(queue.into(), passive, FieldTable::default()).await;
@@ -93,7 +97,7 @@ impl Harness for Rabbit {
         let rabbit = Self { node, address, queue };
         // The consumer declares it in the same way.
         let (consumer, line) = rabbit.consumer().await;
-        let error = crate::harness::quick(consumer)
+        let error = quick(consumer)
             .shutdown(std::future::ready(()))
             .run(async |_| -> Result<idem_runtime::Outcome<()>, idem_runtime::Error<String>> { unreachable!() })
             .await
@@ -101,6 +105,15 @@ impl Harness for Rabbit {
         assert!(error.is_none(), "{error:?}");
         drop(line);
         rabbit
+    }
+
+    fn described(&self) -> String {
+        format!("{} {}", self.address, self.queue)
+    }
+
+    async fn attach(described: &str) -> Self {
+        let (address, queue) = described.split_once(' ').expect("an address and a queue");
+        Self { node: None, address: address.parse().expect("an address"), queue: queue.to_owned() }
     }
 
     async fn consumer(&self) -> (Consumer<rabbitmq::Queue, Credit>, Wire) {
@@ -188,5 +201,3 @@ impl Line for Wire {
         self.0.cut_once(ACK, Cut::Before).await;
     }
 }
-
-crate::conformance::conformance!(Rabbit);
