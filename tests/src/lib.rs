@@ -44,6 +44,7 @@ mod lab;
 pub mod logs;
 pub mod proxy;
 pub mod rows;
+pub mod soak;
 
 pub use lab::{dialect, mysql, postgres, sqlite};
 

@@ -60,6 +60,13 @@ pub trait Harness: Sized {
     /// Sends a message, and returns when the broker has it. Each gets ids of its own from the broker.
     async fn send(&self, payload: &str);
 
+    /// Sends many.
+    async fn send_all(&self, payloads: &[String]) {
+        for payload in payloads {
+            self.send(payload).await;
+        }
+    }
+
     /// Takes the dead letters: payloads, and their headers.
     async fn dead_letters(&self) -> Vec<(String, Vec<(String, String)>)>;
 

@@ -125,18 +125,24 @@ impl Harness for Rabbit {
     }
 
     async fn send(&self, payload: &str) {
+        self.send_all(&[payload.to_owned()]).await;
+    }
+
+    async fn send_all(&self, payloads: &[String]) {
         let (connection, channel) = self.channel().await;
         let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
         let mut headers = FieldTable::default();
         headers.insert("tenant".into(), AMQPValue::LongString("acme".into()));
         let properties = BasicProperties::default().with_delivery_mode(2).with_headers(headers);
-        let sent = channel
-            .basic_publish("".into(), self.queue.as_str().into(), options, payload.as_bytes(), properties)
-            .await
-            .unwrap()
-            .await
-            .unwrap();
-        assert_eq!(sent, lapin::Confirmation::Ack(None));
+        for payload in payloads {
+            let sent = channel
+                .basic_publish("".into(), self.queue.as_str().into(), options, payload.as_bytes(), properties.clone())
+                .await
+                .unwrap()
+                .await
+                .unwrap();
+            assert_eq!(sent, lapin::Confirmation::Ack(None));
+        }
         let _ = connection.close(200, "done".into()).await;
     }
 
