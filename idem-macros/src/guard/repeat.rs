@@ -26,9 +26,8 @@ use sqlparser::ast::{
     Assignment, AssignmentTarget, BinaryOperator as Op, Expr, Ident, InTarget, ObjectName, UnaryOperator, Update,
 };
 
-use super::literal::{Known, Number, known};
+use super::literal::{Bound, Known, Number, known};
 use super::sql;
-use super::text::Value;
 use super::verdict::Reader;
 use super::{Dialect, Refusal};
 
@@ -74,7 +73,7 @@ enum Is<'a> {
     /// Its old value and something else; `true`: more, or less where it is negative.
     MovedBy(bool),
     /// A value in braces and a number.
-    Beside(&'a Value, Number),
+    Beside(Bound<'a>, Number),
 }
 
 /// What a condition compares a column with.
@@ -257,6 +256,10 @@ impl<'a> After<'a> {
 
     fn list(&self, whole: &Expr, column: &Expr, list: &[Expr], negated: bool, held: bool) -> Verdict {
         let Some(new) = self.new_value(column) else { return Err(self.unclear(whole)) };
+        // SQLite: NULL is not in the empty list.
+        if list.is_empty() {
+            return Err(self.unclear_at(whole, column));
+        }
         if let ([only], false) = (list, negated) {
             return self.compare(whole, column, Test::Equal, only, held);
         }
