@@ -286,6 +286,7 @@ impl<C: Connection> Store<C> {
             Ok(Ran::Passed) => return Ok(Try::First(held)),
             Ok(Ran::Duplicate) => Ok(Try::GuardRepeat),
             Ok(Ran::Ignored(ignored)) => Ok(Try::Ignored(ignored)),
+            Ok(Ran::NeverRepeats) => Err(ClaimError::Guard(GuardError::NeverRepeats)),
             Ok(Ran::Many(rows)) => Err(ClaimError::Guard(GuardError::ManyRows { rows })),
             Err(error) => return self.guard_failed(held, guard, error).await,
         };
