@@ -242,6 +242,11 @@ impl<'a> After<'a> {
             _ => return Err(self.unclear(whole)),
         };
         let Some(new) = self.new_value(column) else { return Err(self.unclear(whole)) };
+        // SQLite takes `IS NOT DISTINCT FROM TRUE` for `IS TRUE`, and 7 is true.
+        let is_sqlite = matches!(self.reader.dialect(), Dialect::Sqlite | Dialect::Unknown);
+        if is_sqlite && matches!(test, Test::Same | Test::Distinct) && is_truth(with) {
+            return Err(self.unclear_at(whole, column));
+        }
         if let Some(name) = [with, new.expr].into_iter().find_map(in_double_quotes) {
             return Err(self.wrong(
                 whole,
@@ -396,6 +401,15 @@ fn in_double_quotes(expr: &Expr) -> Option<&str> {
         Expr::Nested(inner) => in_double_quotes(inner),
         Expr::Identifier(ident) if ident.quote_style == Some('"') => Some(&ident.value),
         _ => None,
+    }
+}
+
+/// `TRUE` or `FALSE`.
+fn is_truth(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) => is_truth(inner),
+        Expr::Value(value) => matches!(value.value, sqlparser::ast::Value::Boolean(_)),
+        _ => false,
     }
 }
 

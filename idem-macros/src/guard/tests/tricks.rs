@@ -95,6 +95,21 @@ fn nothing_is_in_the_empty_list() {
     update(&[Dialect::Sqlite], &[("s = NULL", "s NOT IN ()", NOT_CERTAIN)]);
 }
 
+/// SQLite: `IS NOT DISTINCT FROM TRUE` is `IS TRUE`, and so is 7.
+#[test]
+fn a_truth_in_is_distinct_from_is_no_value() {
+    update(
+        &[Dialect::Sqlite, Dialect::Unknown],
+        &[
+            ("v = 7", "v IS NOT DISTINCT FROM TRUE", NOT_CERTAIN),
+            ("v = 'A'", "v IS NOT DISTINCT FROM (FALSE)", NOT_CERTAIN),
+            ("v = 7", "v IS NOT DISTINCT FROM 1", PASSES),
+            ("v = 7", "v = TRUE", PASSES),
+        ],
+    );
+    update(&[Dialect::Postgres], &[("v = FALSE", "v IS NOT DISTINCT FROM TRUE", PASSES)]);
+}
+
 /// `'now'` is another instant on each delivery, and `'24 hours'` is `'1 day'`.
 #[test]
 fn texts_that_postgres_reads_in_a_way_of_its_own() {
