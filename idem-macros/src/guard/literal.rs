@@ -282,6 +282,10 @@ fn texts_differ(left: &str, right: &str, dialect: Dialect) -> bool {
             _ => false,
         };
     }
+    let is_mysql = matches!(dialect, Dialect::MySql | Dialect::Unknown);
+    if is_mysql && looks_numeric(left) != looks_numeric(right) && leading(left) == leading(right) {
+        return false;
+    }
     if has_brackets(left) && has_brackets(right) {
         return false;
     }
@@ -301,6 +305,14 @@ fn texts_differ(left: &str, right: &str, dialect: Dialect) -> bool {
     };
     apart(&mut left.iter().copied(), &mut right.iter().copied())
         || apart(&mut left.iter().rev().copied(), &mut right.iter().rev().copied())
+}
+
+/// What MySQL takes a text for that is compared with a column of numbers: `'NEW'` is 0, and so is `'0'`.
+fn leading(text: &str) -> Option<Number> {
+    let text = text.trim_start();
+    let digits = text.trim_start_matches(['+', '-']);
+    let rest = digits.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    Number::read(&text[..text.len() - rest.len()]).or(Some(Number(0)))
 }
 
 /// JSON, arrays and ranges have several spellings for one value: `[1,3)` is `[1,2]`. So has money.

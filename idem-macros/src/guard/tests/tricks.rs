@@ -95,6 +95,22 @@ fn nothing_is_in_the_empty_list() {
     update(&[Dialect::Sqlite], &[("s = NULL", "s NOT IN ()", NOT_CERTAIN)]);
 }
 
+/// MySQL takes a text for a number where the column is one: `'NEW'` is 0.
+#[test]
+fn a_text_beside_a_number_in_quotes() {
+    update(
+        &[Dialect::MySql, Dialect::Unknown],
+        &[
+            ("v = '0'", "v = 'NEW'", "for equal"),
+            ("v = '0'", "v IN ('NEW', '1')", "the list holds"),
+            ("v = '3DS'", "v = '3'", "for equal"),
+            ("v = '1'", "v = 'NEW'", PASSES),
+            ("v = 'PAID'", "v = '1'", PASSES),
+        ],
+    );
+    update(&[Dialect::Postgres, Dialect::Sqlite], &[("v = '0'", "v = 'NEW'", PASSES)]);
+}
+
 /// SQLite: `IS NOT DISTINCT FROM TRUE` is `IS TRUE`, and so is 7.
 #[test]
 fn a_truth_in_is_distinct_from_is_no_value() {
