@@ -238,6 +238,12 @@ pub enum GuardError {
         /// How many.
         rows: u64,
     },
+    /// It inserts NULL into its unique index, where NULL never conflicts, so each repeat would be a first time.
+    #[error(
+        "the guard would insert its row again and again: a value of its unique index is NULL, and NULL never conflicts. \
+         All is rolled back. Send a value, and make the index's columns NOT NULL"
+    )]
+    NeverRepeats,
     /// A value could not be bound.
     #[error("value number {number} of the guard could not be bound: {source}")]
     Bind {
@@ -263,7 +269,7 @@ impl GuardError {
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         match self {
-            Self::ManyRows { .. } | Self::Bind { .. } => false,
+            Self::ManyRows { .. } | Self::NeverRepeats | Self::Bind { .. } => false,
             Self::Database { retryable, .. } => *retryable,
         }
     }
@@ -272,7 +278,7 @@ impl GuardError {
     /// message is put aside while an operator repairs it.
     const fn is_the_messages(&self) -> bool {
         match self {
-            Self::ManyRows { .. } | Self::Bind { .. } => true,
+            Self::ManyRows { .. } | Self::NeverRepeats | Self::Bind { .. } => true,
             Self::Database { refused, .. } => *refused,
         }
     }

@@ -6,7 +6,7 @@ use crate::{
     outcome::{Ignored, Why},
     store::{Connection, Held, Store, Trouble},
 };
-use sqlx::{Arguments as _, Database, Encode, Type};
+use sqlx::{Arguments as _, Database, Encode, Type, encode::IsNull};
 use std::{borrow::Cow, fmt};
 
 /// A statement that changes exactly one row the first time a business action arrives, and none ever after.
@@ -18,7 +18,8 @@ use std::{borrow::Cow, fmt};
 ///   lock. When no row matches, the outcome is [`Outcome::Ignored`](crate::Outcome::Ignored).
 /// * An INSERT claims through the business table's own unique index. Its conflict, on the index named by
 ///   [`unique`](Self::unique) or by `ON CONFLICT (..) DO NOTHING`, is [`Outcome::Duplicate`](crate::Outcome::Duplicate);
-///   every other error is an error.
+///   every other error is an error. NULL never conflicts: a guard that inserts it into that index is refused,
+///   [`GuardError::NeverRepeats`].
 /// * A DELETE takes a row that is there once.
 ///
 /// ```
@@ -48,6 +49,7 @@ pub struct Guard<C: Connection> {
     statement: Statement<C>,
     kind: Kind,
     exists: Option<Statement<C>>,
+    has_null: bool,
     failed: Option<(usize, Box<dyn std::error::Error + Send + Sync>)>,
 }
 
@@ -85,11 +87,18 @@ impl<C: Connection> fmt::Debug for Guard<C> {
 )]
 pub trait Bind<DB: Database> {
     #[doc(hidden)]
+    fn is_null(&self) -> bool;
+
+    #[doc(hidden)]
     fn add_to(self, arguments: &mut DB::Arguments) -> Result<(), sqlx::error::BoxDynError>;
 }
 
 #[diagnostic::do_not_recommend]
-impl<'t, DB: Database, T: Encode<'t, DB> + Type<DB>> Bind<DB> for T {
+impl<'t, DB: Database<ArgumentBuffer: Default>, T: Encode<'t, DB> + Type<DB>> Bind<DB> for T {
+    fn is_null(&self) -> bool {
+        matches!(self.encode_by_ref(&mut DB::ArgumentBuffer::default()), Ok(IsNull::Yes))
+    }
+
     fn add_to(self, arguments: &mut DB::Arguments) -> Result<(), sqlx::error::BoxDynError> {
         arguments.add(self)
     }
@@ -97,7 +106,7 @@ impl<'t, DB: Database, T: Encode<'t, DB> + Type<DB>> Bind<DB> for T {
 
 impl<C: Connection> Guard<C> {
     fn new(sql: impl Into<Cow<'static, str>>, kind: Kind) -> Self {
-        Self { statement: Statement::new(sql), kind, exists: None, failed: None }
+        Self { statement: Statement::new(sql), kind, exists: None, has_null: false, failed: None }
     }
 
     /// An UPDATE or DELETE. No row: [`Outcome::Ignored`](crate::Outcome::Ignored).
@@ -134,6 +143,7 @@ impl<C: Connection> Guard<C> {
     /// Binds the next value of the guard.
     pub fn bind(mut self, value: impl Bind<C::Database>) -> Self {
         let number = self.statement.arguments.len() + 1;
+        self.has_null |= matches!(self.kind, Kind::Insert { .. }) && value.is_null();
         let bound = value.add_to(&mut self.statement.arguments);
         self.note(number, bound);
         self
@@ -169,6 +179,7 @@ impl<C: Connection> Guard<C> {
     pub(crate) async fn run(&self, held: &mut Held<C>) -> Result<Ran, sqlx::Error> {
         let sql = render::<C>(&self.statement.sql);
         match held.connection().run_guard(&sql, self.statement.arguments.clone()).await {
+            Ok(1) if self.has_null && self.passes_again(held, &sql).await? => Ok(Ran::NeverRepeats),
             Ok(1) => Ok(Ran::Passed),
             Ok(0) => match (&self.kind, &self.exists) {
                 // `ON CONFLICT (..) DO NOTHING` did nothing.
@@ -188,6 +199,20 @@ impl<C: Connection> Guard<C> {
         }
     }
 
+    /// Whether a repeat would be inserted too. NULL never conflicts, and which values are in the index only the database
+    /// knows: so it is asked, in a savepoint, where a value is NULL.
+    async fn passes_again(&self, held: &mut Held<C>, sql: &str) -> Result<bool, sqlx::Error> {
+        let mut again = held.connection().begin().await?;
+        let passed = again.run_guard(sql, self.statement.arguments.clone()).await;
+        match passed {
+            Err(error) if !matches!(C::trouble(&error), Trouble::Other) => Err(error),
+            passed => {
+                again.rollback().await?;
+                Ok(matches!(passed, Ok(1..)))
+            }
+        }
+    }
+
     /// Whether an error of [`run`](Self::run) is the conflict that means "done before". Asked on a clean connection.
     pub(crate) async fn is_repeat(&self, held: &mut Held<C>, error: &sqlx::Error) -> Result<bool, sqlx::Error> {
         let Kind::Insert { unique: Some(index) } = &self.kind else { return Ok(false) };
@@ -201,6 +226,8 @@ pub(crate) enum Ran {
     Duplicate,
     Ignored(Ignored),
     Many(u64),
+    /// A repeat of it would pass as well.
+    NeverRepeats,
 }
 
 /// What a claim with a guard decided.

@@ -3,13 +3,15 @@
 use crate::{
     error::{ConfigurationError, TokenError},
     key::{Key, hex},
-    store::{Connection, Held, Issue, IssuedToken, Part, Store},
+    store::{Connection, Held, Issue, IssuedToken, Part, Store, Table},
     unit::{no_answer, within},
 };
 use sha2::{Digest, Sha256};
 use std::{borrow::Cow, fmt, time::Duration};
 
 const BYTES: usize = 32;
+/// A claim is no older than this when its token is looked at.
+const CLAIMED_WITHIN: Duration = Duration::from_mins(1);
 
 /// A one-time token, for the form or the client that will submit it: 64 hexadecimal digits, 256 random bits.
 ///
@@ -123,11 +125,24 @@ impl<C: Connection> Store<C> {
     }
 
     /// What stands in the way of burning this token: asked after its claim, in the claim's transaction.
+    ///
+    /// The store that issued it may keep its records for longer than this one. A token that outlives the record of its
+    /// burning is then no longer known.
     pub(crate) async fn check_token(&self, held: &mut Held<C>, key: &Key) -> Result<Option<TokenError>, sqlx::Error> {
         let issued = held.connection().issued_tokens(self.statements(), key.text()).await?;
         let of_scope = |issued: &&IssuedToken| issued.scope == key.scope_name();
         Ok(match issued.iter().find(of_scope) {
-            Some(token) if token.now < token.expires_at => None,
+            Some(token) if token.now < token.expires_at => {
+                let left = u64::try_from(token.expires_at.0.saturating_sub(token.now.0)).unwrap_or(u64::MAX);
+                // The record counts from its claim, a little before now.
+                if Duration::from_millis(left) + CLAIMED_WITHIN > self.settings().retention.as_duration() {
+                    let tokens = Table::new(&self.settings().table, Part::Tokens).name.quoted(C::QUOTE);
+                    let (scope, key) = (C::text(key.scope_name()), C::text(key.text()));
+                    let forget = format!("DELETE FROM {tokens} WHERE scope = {scope} AND action_key = {key}");
+                    held.connection().run_guard(&forget, Default::default()).await?;
+                }
+                None
+            }
             Some(token) => Some(TokenError::Expired { at: token.expires_at.into() }),
             None if issued.is_empty() => Some(TokenError::Unknown),
             None => Some(TokenError::Foreign { scope: key.scope_name().to_owned() }),

@@ -253,6 +253,41 @@ idem_tests::on_every_database! {
         assert_eq!((orders(&lab, "WAIT_PAY").await, lab.balance("a").await), (1, 2));
     }
 
+    /// What it wrote is durable, and the guard will not match again: "rolled back, retry" would lose the rest of the body.
+    async fn a_body_that_commits_and_then_fails_is_reported(lab: Lab) {
+        for (no, end) in [("1", "COMMIT"), ("2", "CREATE TABLE extra (id INT)")] {
+            if DIALECT != Dialect::MySql && no == "2" {
+                continue;
+            }
+            order(&lab, no).await;
+            let Guarded::First(mut unit) = lab.store.claim_guarded(alone(), guard(no)).await.unwrap() else { panic!("not first") };
+            credit(unit.connection(), "a", 1).await.unwrap();
+            raw(unit.connection(), end).await.unwrap();
+            let failed = unit.roll_back::<(), (), _>("no").await;
+            let Err(Error::TransactionEnded(ended)) = failed else { panic!("{end}: {failed:?}") };
+            assert_eq!(ended.claim_durable, None, "{end}");
+        }
+        let paid = orders(&lab, "PAID").await;
+        assert_eq!(lab.balance("a").await, paid, "both are durable");
+        lab.wait_until_calm().await;
+    }
+
+    /// As after a deadlock.
+    async fn a_transaction_that_was_rolled_back_in_the_body_is_a_failed_body_where_the_database_may_do_that(lab: Lab) {
+        order(&lab, "1").await;
+        let Guarded::First(mut unit) = lab.store.claim_guarded(alone(), guard("1")).await.unwrap() else { panic!("not first") };
+        credit(unit.connection(), "a", 1).await.unwrap();
+        raw(unit.connection(), "ROLLBACK").await.unwrap();
+        let failed = unit.roll_back::<(), (), _>("no").await;
+        match DIALECT {
+            Dialect::Postgres => assert!(matches!(failed, Err(Error::TransactionEnded(_))), "{failed:?}"),
+            _ => assert!(matches!(failed, Err(Error::Body("no"))), "{failed:?}"),
+        }
+        assert_eq!((lab.balance("a").await, orders(&lab, "WAIT_PAY").await), (0, 1));
+        assert!(pay(&lab.store, &event("1")).await.unwrap().is_first());
+        lab.wait_until_calm().await;
+    }
+
     async fn on_a_method(lab: Lab) {
         order(&lab, "1").await;
         let service = Service { store: lab.store.clone() };

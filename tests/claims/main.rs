@@ -12,6 +12,7 @@ mod combined;
 mod declining;
 mod guards_change;
 mod guards_insert;
+mod guards_null;
 mod guards_trouble;
 mod lost_commit;
 mod order;

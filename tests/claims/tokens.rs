@@ -112,6 +112,24 @@ idem_tests::on_every_database! {
         assert_eq!((lab.balance("a").await, lab.claims().await), (2, 2));
     }
 
+    /// The service that shows the form may keep its records for longer than the one that takes it.
+    async fn a_token_that_outlives_the_record_of_its_burning_works_once_all_the_same(lab: Lab) {
+        let brief = lab.other_store(Lab::builder().retention(Retention::of(Duration::from_secs(30)))).await;
+        let form = issue(&lab.store).await;
+        assert!(submit(&brief, &form).await.unwrap().is_first());
+        assert!(submit(&brief, &form).await.unwrap().is_duplicate());
+        // The record's time is over, and the token's is not.
+        run_sql(&lab, "DELETE FROM idem_records").await;
+        assert_eq!(refused(submit(&brief, &form).await), TokenError::Unknown);
+        assert_eq!(lab.balance("a").await, 1);
+        // A body that fails gives such a token back, too.
+        let form = Form { fail: true, ..issue(&lab.store).await };
+        assert!(matches!(submit(&brief, &form).await, Err(Error::Body(_))));
+        assert!(submit(&brief, &Form { fail: false, ..form }).await.unwrap().is_first());
+        assert_eq!((lab.balance("a").await, lab.claims().await), (2, 1));
+        brief.pool().close().await;
+    }
+
     async fn what_was_not_issued_here_is_refused_and_leaves_nothing(lab: Lab) {
         let forged = "0123456789abcdef".repeat(4);
         let listener = Listener::start();

@@ -84,7 +84,8 @@ fn named_row<'e>(reader: &Reader<'_>, selection: Option<&'e Expr>, assigned: &[S
     Err(Refusal::judged(reason, at).help(NAME_THE_ROW))
 }
 
-/// `order_no = {msg.order_no}`, also with functions, casts and tuples.
+/// `order_no = {msg.order_no}`, also with functions, casts and tuples. A column on the value's side may be the same one:
+/// `order_no = COALESCE({msg.order_no}, order_no)` is true of every row.
 fn names_row(reader: &Reader<'_>, part: &Expr, assigned: &[String]) -> bool {
     let sides = match part {
         Expr::Nested(inner) => return names_row(reader, inner, assigned),
@@ -93,14 +94,8 @@ fn names_row(reader: &Reader<'_>, part: &Expr, assigned: &[String]) -> bool {
         _ => return false,
     };
     let [left, right] = sides.map(|side| reader.names_something(side));
-    let column = if left { sides[1] } else { sides[0] };
-    left != right && has_column(column) && !has_query(part) && !mentions(part, assigned)
-}
-
-/// Whether a name stands in it: literals have none.
-fn has_column(expr: &Expr) -> bool {
-    !matches!(expr, Expr::Value(_))
-        && sql::names(&expr.to_string()).iter().any(|name| !name.starts_with(char::is_numeric))
+    let (value, column) = if left { (sides[0], sides[1]) } else { (sides[1], sides[0]) };
+    left != right && sql::has_column(column) && !sql::has_column(value) && !has_query(part) && !mentions(part, assigned)
 }
 
 /// A row that is picked by a query: after the change it finds another one.

@@ -4,8 +4,9 @@ use sqlparser::ast::{
     AssignmentTarget, ConflictTarget, Expr, Ident, Insert, ObjectName, OnConflictAction, OnInsert, SetExpr,
 };
 
-use super::literal::{Known, known};
+use super::literal::{Known, differs_each_time, known};
 use super::sql;
+use super::text::words;
 use super::verdict::Reader;
 use super::{Dialect, Kind, Refusal};
 
@@ -172,6 +173,11 @@ fn identity(reader: &Reader<'_>, row: &[(Option<String>, &Expr)], columns: &[Str
                     reader.shown(value)
                 ));
             }
+            known @ (Known::NotNull | Known::Other) => {
+                if let Some(reason) = unsteady(reader, value, column, matches!(known, Known::Other)) {
+                    return refuse(reason);
+                }
+            }
             _ => {}
         }
         named |= reader.names_something(value);
@@ -181,4 +187,19 @@ fn identity(reader: &Reader<'_>, row: &[(Option<String>, &Expr)], columns: &[Str
     }
     Err(Refusal::judged("no value of the message is in the index, so all messages would be one action", reader.whole())
         .help(format!("the number of the action belongs into `{}`", columns.join("`, `"))))
+}
+
+/// Why a value with one of the message in it is no identity all the same.
+fn unsteady(reader: &Reader<'_>, value: &Expr, column: &str, may_be_null: bool) -> Option<String> {
+    let shown = reader.shown(value);
+    let words = words(&value.to_string());
+    let has = |wanted: &str| words.iter().any(|word| word == wanted);
+    if words.iter().any(|word| differs_each_time(word)) {
+        return Some(format!("`{shown}` differs on every delivery, so a repeat would not conflict in `{column}`"));
+    }
+    if has("SELECT") {
+        return Some(format!("`{shown}` may differ on a repeat, which would then not conflict in `{column}`"));
+    }
+    let gives_null = has("NULL") || has("NULLIF") || (has("CASE") && !has("ELSE"));
+    (may_be_null && gives_null).then(|| format!("`{shown}` may be NULL, and NULL in `{column}` never conflicts"))
 }

@@ -31,7 +31,10 @@
 //! says whether the action is allowed now: `SET count = count - {msg.qty} WHERE sku = {msg.sku} AND count >= {msg.qty}`.
 //!
 //! What no text shows: triggers, generated columns, and columns that do not keep a value exactly. A DATETIME of MySQL
-//! without fraction rounds `{msg.sent_at}`, so `sent_at < {msg.sent_at}` can match a second time: write DATETIME(6).
+//! without fraction rounds `{msg.sent_at}`, so `sent_at < {msg.sent_at}` can match a second time: write DATETIME(6). Numbers
+//! in columns of text compare as text, so `v < {v}` can hold again after `v = {v} + 1`. An old TIMESTAMP of MariaDB takes
+//! NULL for now, so it is never NULL. And whether what names the row is unique: where another row has the same
+//! `{msg.shop}`, a repeat can take that one.
 
 use std::ops::Range;
 

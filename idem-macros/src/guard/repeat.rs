@@ -26,9 +26,8 @@ use sqlparser::ast::{
     Assignment, AssignmentTarget, BinaryOperator as Op, Expr, Ident, InTarget, ObjectName, UnaryOperator, Update,
 };
 
-use super::literal::{Known, Number, known};
+use super::literal::{Bound, Known, Number, known};
 use super::sql;
-use super::text::Value;
 use super::verdict::Reader;
 use super::{Dialect, Refusal};
 
@@ -74,7 +73,7 @@ enum Is<'a> {
     /// Its old value and something else; `true`: more, or less where it is negative.
     MovedBy(bool),
     /// A value in braces and a number.
-    Beside(&'a Value, Number),
+    Beside(Bound<'a>, Number),
 }
 
 /// What a condition compares a column with.
@@ -243,6 +242,11 @@ impl<'a> After<'a> {
             _ => return Err(self.unclear(whole)),
         };
         let Some(new) = self.new_value(column) else { return Err(self.unclear(whole)) };
+        // SQLite takes `IS NOT DISTINCT FROM TRUE` for `IS TRUE`, and 7 is true.
+        let is_sqlite = matches!(self.reader.dialect(), Dialect::Sqlite | Dialect::Unknown);
+        if is_sqlite && matches!(test, Test::Same | Test::Distinct) && is_truth(with) {
+            return Err(self.unclear_at(whole, column));
+        }
         if let Some(name) = [with, new.expr].into_iter().find_map(in_double_quotes) {
             return Err(self.wrong(
                 whole,
@@ -257,6 +261,10 @@ impl<'a> After<'a> {
 
     fn list(&self, whole: &Expr, column: &Expr, list: &[Expr], negated: bool, held: bool) -> Verdict {
         let Some(new) = self.new_value(column) else { return Err(self.unclear(whole)) };
+        // SQLite: NULL is not in the empty list.
+        if list.is_empty() {
+            return Err(self.unclear_at(whole, column));
+        }
         if let ([only], false) = (list, negated) {
             return self.compare(whole, column, Test::Equal, only, held);
         }
@@ -393,6 +401,15 @@ fn in_double_quotes(expr: &Expr) -> Option<&str> {
         Expr::Nested(inner) => in_double_quotes(inner),
         Expr::Identifier(ident) if ident.quote_style == Some('"') => Some(&ident.value),
         _ => None,
+    }
+}
+
+/// `TRUE` or `FALSE`.
+fn is_truth(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) => is_truth(inner),
+        Expr::Value(value) => matches!(value.value, sqlparser::ast::Value::Boolean(_)),
+        _ => false,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use sqlparser::ast::{Expr, Ident, Spanned as _, Statement};
+use sqlparser::ast::{Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Spanned as _, Statement};
 use sqlparser::dialect::{Dialect as Rules, GenericDialect, MySqlDialect, PostgreSqlDialect, SQLiteDialect};
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
@@ -271,5 +271,39 @@ pub(super) fn as_column(expr: &Expr, dialect: Dialect) -> Option<String> {
         Expr::Identifier(ident) => Some(column(ident, dialect)),
         Expr::CompoundIdentifier(path) => path.last().map(|ident| column(ident, dialect)),
         _ => None,
+    }
+}
+
+/// Whether a column stands in an expression. One that is not known here is taken by its words.
+pub(super) fn has_column(expr: &Expr) -> bool {
+    let some = |expr: &Option<Box<Expr>>| expr.as_ref().is_some_and(|expr| has_column(expr));
+    match expr {
+        Expr::Value(_) | Expr::TypedString(_) => false,
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => true,
+        Expr::Nested(inner)
+        | Expr::UnaryOp { expr: inner, .. }
+        | Expr::Cast { expr: inner, .. }
+        | Expr::Collate { expr: inner, .. } => has_column(inner),
+        Expr::BinaryOp { left, right, .. } => has_column(left) || has_column(right),
+        Expr::Tuple(all) => all.iter().any(has_column),
+        Expr::Substring { expr, substring_from, substring_for, .. } => {
+            has_column(expr) || some(substring_from) || some(substring_for)
+        }
+        Expr::Trim { expr, trim_what, trim_characters, .. } => {
+            has_column(expr)
+                || some(trim_what)
+                || trim_characters.as_ref().is_some_and(|all| all.iter().any(has_column))
+        }
+        Expr::Function(function) => match &function.args {
+            FunctionArguments::None => false,
+            FunctionArguments::Subquery(_) => true,
+            FunctionArguments::List(list) => list.args.iter().any(|argument| match argument {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(expr))
+                | FunctionArg::Named { arg: FunctionArgExpr::Expr(expr), .. }
+                | FunctionArg::ExprNamed { arg: FunctionArgExpr::Expr(expr), .. } => has_column(expr),
+                _ => true,
+            }),
+        },
+        _ => names(&expr.to_string()).iter().any(|name| !name.starts_with(char::is_numeric)),
     }
 }

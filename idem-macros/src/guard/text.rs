@@ -13,6 +13,8 @@ use super::{Dialect, Refusal};
 pub(super) struct Text {
     pub(super) pieces: Vec<Piece>,
     pub(super) values: Vec<Value>,
+    #[cfg_attr(not(feature = "guard"), expect(dead_code, reason = "only the parser's rules ask"))]
+    pub(super) dialect: Dialect,
 }
 
 #[cfg_attr(not(feature = "guard"), expect(dead_code, reason = "only the parser's rules ask"))]
@@ -112,7 +114,7 @@ impl Cutter<'_> {
                 _ => self.sql(next.len_utf8()),
             }
         }
-        Ok(Text { pieces: self.pieces, values: self.values })
+        Ok(Text { pieces: self.pieces, values: self.values, dialect: self.dialect })
     }
 
     fn rest(&self) -> &str {

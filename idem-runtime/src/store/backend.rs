@@ -18,7 +18,10 @@ use std::{
 ///
 /// Every method that talks to the database may be dropped at any await: its caller then closes the connection.
 pub(crate) trait Backend:
-    sqlx::Connection<Database: Database<Connection = Self, Arguments: Clone + Sync>> + LeaseBackend + Sized + 'static
+    sqlx::Connection<Database: Database<Connection = Self, Arguments: Clone + Sync, ArgumentBuffer: Default>>
+    + LeaseBackend
+    + Sized
+    + 'static
 {
     /// The database's name, for people.
     const NAME: &'static str;

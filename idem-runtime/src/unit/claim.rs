@@ -104,7 +104,26 @@ impl<C: Connection> Store<C> {
             log::not_claimed(&key, &error);
             return Err(error);
         }
-        self.claim_target(key, Some(&guard), attempts_left).await
+        let mut claimed = self.claim_target(key, Some(&guard), attempts_left).await;
+        if let Ok(Guarded::First(unit)) = &mut claimed
+            && !unit.claimed.key.is_recorded()
+        {
+            unit.guard = Some(Box::new(guard));
+        }
+        claimed
+    }
+
+    /// Whether a guard would let its action pass now; nothing is changed. `false` also when nobody can be asked.
+    pub(super) async fn would_pass(&self, guard: &Guard<C>) -> bool {
+        let Ok(mut held) = self.acquire().await else { return false };
+        let limit = self.settings().lock_wait.saturating_add(self.settings().answer_timeout);
+        let beginning = held.connection().begin_unit(self.statements());
+        if !matches!(within(limit, beginning).await, Some(Ok(()))) {
+            return false;
+        }
+        let passes = matches!(within(limit, guard.run(&mut held)).await, Some(Ok(Ran::Passed)));
+        self.give_back(held).await;
+        passes
     }
 
     async fn claim_target(
@@ -129,6 +148,7 @@ impl<C: Connection> Store<C> {
                 held,
                 claimed: ClaimedAction { key, stage: Stage::Open, mark },
                 attempt,
+                guard: None,
                 attempts_left,
             }),
             Decided::Duplicate(seen) => Guarded::Duplicate(seen),
@@ -286,6 +306,7 @@ impl<C: Connection> Store<C> {
             Ok(Ran::Passed) => return Ok(Try::First(held)),
             Ok(Ran::Duplicate) => Ok(Try::GuardRepeat),
             Ok(Ran::Ignored(ignored)) => Ok(Try::Ignored(ignored)),
+            Ok(Ran::NeverRepeats) => Err(ClaimError::Guard(GuardError::NeverRepeats)),
             Ok(Ran::Many(rows)) => Err(ClaimError::Guard(GuardError::ManyRows { rows })),
             Err(error) => return self.guard_failed(held, guard, error).await,
         };

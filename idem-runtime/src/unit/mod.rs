@@ -27,6 +27,7 @@ pub use retry::Retry;
 
 use crate::{
     error::{CommitUnknown, DatabaseError, Ending, Error, Phase, TransactionEnded},
+    guard::Guard,
     key::{IntoKey, Key},
     log,
     outcome::{Decision, Decline, Ignored, Outcome, Seen},
@@ -49,6 +50,8 @@ pub struct Unit<C: Connection> {
     held: Held<C>,
     claimed: ClaimedAction,
     attempt: AttemptToken,
+    /// Where it is all there is to the claim: without a record it tells whether the claim is durable.
+    guard: Option<Box<Guard<C>>>,
     /// Further attempts that are to follow a failure of this one; only the last failure is the delivery's outcome.
     attempts_left: u32,
 }
@@ -251,15 +254,23 @@ impl<C: Connection> Unit<C> {
             // same is, and a redelivery would be taken for a repeat; so it is, too, when that cannot be ruled out.
             Ok(false) => {
                 let claim_durable = self.claim_durable().await;
-                // Where a guard alone is the claim, nothing can be asked.
-                let deadlock =
-                    C::ENDS_TRANSACTIONS && (claim_durable == Some(false) || !self.claimed.key.is_recorded());
+                // Where a guard alone is the claim, there is no record to ask for; but it passes again if nothing of it is
+                // durable. A unit needs one connection: this one makes room for the one that asks.
+                let mut held = Some(self.held);
+                let deadlock = C::ENDS_TRANSACTIONS
+                    && match &self.guard {
+                        None => claim_durable == Some(false),
+                        Some(guard) => {
+                            held = None;
+                            self.store.would_pass(guard).await
+                        }
+                    };
                 if !deadlock {
                     let ended = TransactionEnded { how: Ending::Ended, claim_durable };
                     log::ended_inside(&self.claimed.key, &ended);
                     return Err(Error::TransactionEnded(ended));
                 }
-                drop(self.held);
+                drop(held);
             }
             // The connection is lost, and the server rolls back, unless the body had committed before. When nobody can
             // be asked the database is away, which is the likelier reason for all of this.

@@ -15,6 +15,8 @@ mod robust;
 #[cfg(feature = "guard")]
 mod shapes;
 mod texts;
+#[cfg(feature = "guard")]
+mod tricks;
 
 const PASSES: &str = "";
 
