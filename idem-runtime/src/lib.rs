@@ -110,6 +110,8 @@ pub mod http;
 mod key;
 mod lease;
 mod log;
+#[cfg(feature = "nats")]
+pub mod nats;
 mod outcome;
 mod purge;
 #[cfg(feature = "rabbitmq")]

@@ -13,6 +13,7 @@
 mod attempts;
 mod conformance;
 mod flow;
+mod nats;
 mod rabbitmq;
 mod script;
 mod send;

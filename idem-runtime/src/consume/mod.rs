@@ -30,6 +30,7 @@
 //! | --- | --- | --- | --- | --- | --- |
 //! | RabbitMQ, quorum queue | no: a queue for each delay | yes | yes, per channel | one active consumer | yes |
 //! | RabbitMQ, classic queue | no: a queue for each delay | yes | yes, per channel | one active consumer | no: a flag |
+//! | NATS JetStream | yes | no: a subject that a stream captures | no | one message pending | yes |
 //!
 //! # Writing an adapter
 //!

@@ -8,6 +8,7 @@
 )]
 
 mod messages;
+pub mod nats;
 pub mod rabbitmq;
 
 pub use messages::{Credit, Failed, credit_of, fated};
