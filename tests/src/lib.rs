@@ -51,12 +51,12 @@ pub use lab::{dialect, mysql, postgres, sqlite};
 /// Runs `test` on a runtime of its own with several threads, and fails it when it hangs.
 ///
 /// # Panics
-/// When the test does, or when it is not done in two minutes.
+/// When the test does, or when it is not done in four minutes.
 pub fn run<F: Future<Output = ()>>(test: F) {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        tokio::time::timeout(std::time::Duration::from_mins(2), test).await.expect("the test hangs");
+        tokio::time::timeout(std::time::Duration::from_mins(4), test).await.expect("the test hangs");
     });
     runtime.shutdown_background();
 }
