@@ -4,6 +4,7 @@ mod args;
 mod form;
 mod money;
 mod order_events;
+mod order_submit;
 mod paper;
 mod payment;
 mod points;

@@ -1,7 +1,7 @@
 //! The stories there are.
 
 use crate::{
-    form, order_events, payment, points, sms, stock,
+    form, order_events, order_submit, payment, points, sms, stock,
     story::{Options, Scene},
     two_layers,
 };
@@ -24,12 +24,22 @@ pub(crate) enum Story {
     TwoLayers,
     /// Work outside the database.
     Sms,
+    /// Orders over HTTP.
+    OrderSubmit,
 }
 
 impl Story {
     /// All of them, in the order in which they are listed.
-    pub(crate) const ALL: &[Self] =
-        &[Self::Payment, Self::Stock, Self::Points, Self::Form, Self::OrderEvents, Self::TwoLayers, Self::Sms];
+    pub(crate) const ALL: &[Self] = &[
+        Self::Payment,
+        Self::Stock,
+        Self::Points,
+        Self::Form,
+        Self::OrderEvents,
+        Self::TwoLayers,
+        Self::Sms,
+        Self::OrderSubmit,
+    ];
 
     /// Its name on the command line, and that of its folders.
     pub(crate) const fn name(self) -> &'static str {
@@ -41,6 +51,7 @@ impl Story {
             Self::OrderEvents => "order-events",
             Self::TwoLayers => "two-layers",
             Self::Sms => "sms",
+            Self::OrderSubmit => "order-submit",
         }
     }
 
@@ -54,6 +65,7 @@ impl Story {
             Self::OrderEvents => "events out of order: declines, a state guard, a version guard",
             Self::TwoLayers => "Redis in front of the database: a gate (runs without Redis too)",
             Self::Sms => "an SMS that must not be sent twice: lease",
+            Self::OrderSubmit => "orders over HTTP, double-clicked: Idempotency-Key and token",
         }
     }
 
@@ -77,6 +89,7 @@ impl Story {
             Self::OrderEvents => order_events::run(options, &mut Scene::new(out, colour)).await?,
             Self::TwoLayers => two_layers::run(options, &mut Scene::new(out, colour)).await?,
             Self::Sms => sms::run(options, &mut Scene::new(out, colour)).await?,
+            Self::OrderSubmit => order_submit::run(options, &mut Scene::new(out, colour)).await?,
         };
         Ok(right)
     }

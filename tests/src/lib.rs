@@ -24,6 +24,8 @@ mod guide {
     mod form {}
     #[doc = include_str!("../../docs/guide/order-events.md")]
     mod order_events {}
+    #[doc = include_str!("../../docs/guide/order-submit.md")]
+    mod order_submit {}
     #[doc = include_str!("../../docs/guide/points.md")]
     mod points {}
     #[doc = include_str!("../../docs/guide/sms.md")]

@@ -59,6 +59,9 @@ pub(crate) enum StoryError {
     /// A token that could not be issued.
     #[error("no token: {0}")]
     Token(#[from] idem_runtime::IssueError),
+    /// A request that nothing can be made of.
+    #[error("a request: {0}")]
+    Request(&'static str),
     /// A task that panicked.
     #[error("a delivery panicked: {0}")]
     Task(#[from] tokio::task::JoinError),

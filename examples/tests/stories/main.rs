@@ -5,6 +5,7 @@
 mod form;
 mod guide;
 mod order_events;
+mod order_submit;
 mod points;
 mod run;
 mod sms;
