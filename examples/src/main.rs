@@ -1,6 +1,8 @@
 //! Business stories that run idem on real input. `--help` lists them.
 
 mod args;
+#[cfg(feature = "brokers")]
+mod double_deduction;
 mod form;
 mod money;
 mod order_events;

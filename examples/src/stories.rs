@@ -1,5 +1,7 @@
 //! The stories there are.
 
+#[cfg(feature = "brokers")]
+use crate::double_deduction;
 use crate::{
     form, order_events, order_submit, payment, points, sms, stock,
     story::{Options, Scene},
@@ -26,6 +28,9 @@ pub(crate) enum Story {
     Sms,
     /// Orders over HTTP.
     OrderSubmit,
+    /// A lost ack on RabbitMQ.
+    #[cfg(feature = "brokers")]
+    DoubleDeduction,
 }
 
 impl Story {
@@ -39,6 +44,8 @@ impl Story {
         Self::TwoLayers,
         Self::Sms,
         Self::OrderSubmit,
+        #[cfg(feature = "brokers")]
+        Self::DoubleDeduction,
     ];
 
     /// Its name on the command line, and that of its folders.
@@ -52,6 +59,8 @@ impl Story {
             Self::TwoLayers => "two-layers",
             Self::Sms => "sms",
             Self::OrderSubmit => "order-submit",
+            #[cfg(feature = "brokers")]
+            Self::DoubleDeduction => "double-deduction",
         }
     }
 
@@ -66,6 +75,8 @@ impl Story {
             Self::TwoLayers => "Redis in front of the database: a gate (runs without Redis too)",
             Self::Sms => "an SMS that must not be sent twice: lease",
             Self::OrderSubmit => "orders over HTTP, double-clicked: Idempotency-Key and token",
+            #[cfg(feature = "brokers")]
+            Self::DoubleDeduction => "the ack is lost on RabbitMQ, and the money is taken twice: key",
         }
     }
 
@@ -90,6 +101,8 @@ impl Story {
             Self::TwoLayers => two_layers::run(options, &mut Scene::new(out, colour)).await?,
             Self::Sms => sms::run(options, &mut Scene::new(out, colour)).await?,
             Self::OrderSubmit => order_submit::run(options, &mut Scene::new(out, colour)).await?,
+            #[cfg(feature = "brokers")]
+            Self::DoubleDeduction => double_deduction::run(options, &mut Scene::new(out, colour)).await?,
         };
         Ok(right)
     }
