@@ -13,6 +13,7 @@ Usage: cargo run -p idem-examples [-- [STORY] [OPTIONS]]
 
 Stories:
 {}  list            names the stories
+The stories on RabbitMQ are built with --features brokers.
 
 Options:
   --keep          keep the temporary databases and print where they are

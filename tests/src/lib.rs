@@ -20,6 +20,8 @@ mod guide_another_database {}
 
 #[cfg(doctest)]
 mod guide {
+    #[doc = include_str!("../../docs/guide/double-deduction.md")]
+    mod double_deduction {}
     #[doc = include_str!("../../docs/guide/form.md")]
     mod form {}
     #[doc = include_str!("../../docs/guide/order-events.md")]

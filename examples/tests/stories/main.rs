@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
+#[cfg(feature = "brokers")]
+mod double_deduction;
 mod form;
 mod guide;
 mod order_events;
