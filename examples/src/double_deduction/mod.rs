@@ -69,14 +69,14 @@ impl Bank {
         let network = Thief::start(queue::address(), lost).await;
         let network = network.map_err(|source| StoryError::Io { what: "opening a port", source })?;
         let (consumer, connection) = self.queue.consumer(network.address()).await?;
-        let (handled, enough, moment) = (Mutex::new(Vec::new()), Arc::new(Notify::new()), Barrier::new(2));
+        let (answers, enough, moment) = (Mutex::new(Vec::new()), Arc::new(Notify::new()), Barrier::new(2));
         let stop = Arc::clone(&enough);
         let run =
             consumer.covered_by(&self.books).shutdown(async move { stop.notified().await }).run(async |delivery| {
                 let result = self.handle(handler, delivery.message(), &moment).await;
-                let mut handled = handled.lock().unwrap_or_else(PoisonError::into_inner);
-                handled.push(label(handler, &result));
-                if handled.len() == 2 {
+                let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
+                answers.push(label(handler, &result));
+                if answers.len() == 2 {
                     enough.notify_one();
                 }
                 result
@@ -89,9 +89,9 @@ impl Bank {
         if network.stolen() != lost {
             return Err(StoryError::Request("no ack was lost, so nothing was shown"));
         }
-        let mut handled = handled.into_inner().unwrap_or_else(PoisonError::into_inner);
-        handled.sort_by_key(|label| *label == "duplicate");
-        Ok(handled.join(", "))
+        let mut answers = answers.into_inner().unwrap_or_else(PoisonError::into_inner);
+        answers.sort_by_key(|label| *label == "duplicate");
+        Ok(answers.join(", "))
     }
 
     async fn handle(
