@@ -69,10 +69,10 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command,
             _ if story.is_some() || list => return Err(format!("unexpected argument {}", arg.display())),
             (Some("list"), _) => list = true,
             (_, Some(named)) => story = Some(*named),
-            (Some("double-deduction"), _) => {
-                return Err("double-deduction needs a client of RabbitMQ: \
-                     cargo run -p idem-examples --features brokers -- double-deduction"
-                    .into());
+            (Some(name @ ("double-deduction" | "payment-callback")), _) => {
+                return Err(format!(
+                    "{name} needs a client of RabbitMQ: cargo run -p idem-examples --features brokers -- {name}"
+                ));
             }
             _ => {
                 let all: Vec<_> = Story::ALL.iter().map(|story| story.name()).collect();

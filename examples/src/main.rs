@@ -2,6 +2,8 @@
 
 mod args;
 #[cfg(feature = "brokers")]
+mod broker;
+#[cfg(feature = "brokers")]
 mod double_deduction;
 mod form;
 mod money;
@@ -9,6 +11,8 @@ mod order_events;
 mod order_submit;
 mod paper;
 mod payment;
+#[cfg(feature = "brokers")]
+mod payment_callback;
 mod points;
 mod sms;
 mod stock;

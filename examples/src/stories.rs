@@ -1,7 +1,7 @@
 //! The stories there are.
 
 #[cfg(feature = "brokers")]
-use crate::double_deduction;
+use crate::{double_deduction, payment_callback};
 use crate::{
     form, order_events, order_submit, payment, points, sms, stock,
     story::{Options, Scene},
@@ -31,6 +31,9 @@ pub(crate) enum Story {
     /// A lost ack on RabbitMQ.
     #[cfg(feature = "brokers")]
     DoubleDeduction,
+    /// A callback that goes through RabbitMQ.
+    #[cfg(feature = "brokers")]
+    PaymentCallback,
 }
 
 impl Story {
@@ -46,6 +49,8 @@ impl Story {
         Self::OrderSubmit,
         #[cfg(feature = "brokers")]
         Self::DoubleDeduction,
+        #[cfg(feature = "brokers")]
+        Self::PaymentCallback,
     ];
 
     /// Its name on the command line, and that of its folders.
@@ -61,6 +66,8 @@ impl Story {
             Self::OrderSubmit => "order-submit",
             #[cfg(feature = "brokers")]
             Self::DoubleDeduction => "double-deduction",
+            #[cfg(feature = "brokers")]
+            Self::PaymentCallback => "payment-callback",
         }
     }
 
@@ -77,6 +84,8 @@ impl Story {
             Self::OrderSubmit => "orders over HTTP, double-clicked: Idempotency-Key and token",
             #[cfg(feature = "brokers")]
             Self::DoubleDeduction => "the ack is lost on RabbitMQ, and the money is taken twice: key",
+            #[cfg(feature = "brokers")]
+            Self::PaymentCallback => "a payment callback from HTTP through RabbitMQ: key",
         }
     }
 
@@ -103,6 +112,8 @@ impl Story {
             Self::OrderSubmit => order_submit::run(options, &mut Scene::new(out, colour)).await?,
             #[cfg(feature = "brokers")]
             Self::DoubleDeduction => double_deduction::run(options, &mut Scene::new(out, colour)).await?,
+            #[cfg(feature = "brokers")]
+            Self::PaymentCallback => payment_callback::run(options, &mut Scene::new(out, colour)).await?,
         };
         Ok(right)
     }

@@ -28,6 +28,8 @@ mod guide {
     mod order_events {}
     #[doc = include_str!("../../docs/guide/order-submit.md")]
     mod order_submit {}
+    #[doc = include_str!("../../docs/guide/payment-callback.md")]
+    mod payment_callback {}
     #[doc = include_str!("../../docs/guide/points.md")]
     mod points {}
     #[doc = include_str!("../../docs/guide/sms.md")]

@@ -1,31 +1,17 @@
 //! The double deduction: a consumer of RabbitMQ commits, its ack is lost, and the message comes again.
 
 mod handlers;
-mod queue;
-mod thief;
 
-use self::{
-    handlers::{Deduct, DeductError, SCHEMA, on_deduct, on_deduct_checking, on_deduct_trusting},
-    queue::Queue,
-    thief::Thief,
-};
+use self::handlers::{Deduct, DeductError, SCHEMA, on_deduct, on_deduct_checking, on_deduct_trusting};
 use crate::{
+    broker::Queue,
     money::Cents,
     story::{self, Options, Scene, StoryError, json_lines},
 };
 use idem_runtime::{Error, Outcome, SqliteStore};
 use serde::Deserialize;
-use std::{
-    collections::BTreeMap,
-    io::Write,
-    path::Path,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
-use tokio::sync::{Barrier, Notify};
-
-/// Far more than an act takes.
-const TOO_LONG: Duration = Duration::from_mins(1);
+use std::{collections::BTreeMap, io::Write, path::Path};
+use tokio::sync::Barrier;
 
 /// What an account holds when the story begins.
 #[derive(Debug, Deserialize)]
@@ -66,32 +52,11 @@ impl Bank {
     async fn consume(&self, messages: &[Deduct], without: Handler, lost: usize) -> Result<String, StoryError> {
         let handler = if self.guarded { Handler::WithIdem } else { without };
         self.queue.send(messages).await?;
-        let network = Thief::start(queue::address(), lost).await;
-        let network = network.map_err(|source| StoryError::Io { what: "opening a port", source })?;
-        let (consumer, connection) = self.queue.consumer(network.address()).await?;
-        let (answers, enough, moment) = (Mutex::new(Vec::new()), Arc::new(Notify::new()), Barrier::new(2));
-        let stop = Arc::clone(&enough);
-        let run =
-            consumer.covered_by(&self.books).shutdown(async move { stop.notified().await }).run(async |delivery| {
-                let result = self.handle(handler, delivery.message(), &moment).await;
-                let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
-                answers.push(label(handler, &result));
-                if answers.len() == 2 {
-                    enough.notify_one();
-                }
-                result
-            });
-        tokio::time::timeout(TOO_LONG, run)
-            .await
-            .map_err(|_| StoryError::Request("the message did not come again"))??;
-        // The consumer has given its channel back; a connection that is gone already needs no closing.
-        let _ = connection.close(200, "done".into()).await;
-        if network.stolen() != lost {
-            return Err(StoryError::Request("no ack was lost, so nothing was shown"));
-        }
-        let mut answers = answers.into_inner().unwrap_or_else(PoisonError::into_inner);
-        answers.sort_by_key(|label| *label == "duplicate");
-        Ok(answers.join(", "))
+        let moment = Barrier::new(2);
+        let handle = async |message: &Deduct| self.handle(handler, message, &moment).await;
+        let answers = self.queue.consume(&self.books, 2, lost, handle).await?.join(", ");
+        // A handler without idem knows no first time.
+        Ok(if self.guarded { answers } else { answers.replace("first", "done") })
     }
 
     async fn handle(
@@ -117,14 +82,6 @@ impl Bank {
 
     async fn deductions(&self) -> Result<i64, StoryError> {
         Ok(sqlx::query_scalar("SELECT COUNT(*) FROM deductions").fetch_one(self.books.pool()).await?)
-    }
-}
-
-fn label(handler: Handler, result: &Result<Outcome<()>, Error<DeductError>>) -> &'static str {
-    match (handler, result) {
-        (Handler::WithIdem, Ok(outcome)) => outcome.label(),
-        (_, Ok(_)) => "done",
-        (_, Err(error)) => error.label(),
     }
 }
 

@@ -48,13 +48,18 @@ fn what_is_right_comes_from_the_data() {
 #[test]
 #[ignore = "needs RabbitMQ: ./scripts/test runs it"]
 fn it_is_repeatable_and_its_page_shows_it() {
-    is_repeatable("double-deduction");
-    let run = Run::new(&["double-deduction"]);
+    is_repeatable_and_shown("double-deduction");
+}
+
+/// Two runs print the same, and what the page shows of it.
+pub(crate) fn is_repeatable_and_shown(story: &str) {
+    is_repeatable(story);
+    let run = Run::new(&[story]);
     let printed: Vec<&str> = run.stdout().lines().map(str::trim_end).collect();
-    let shown = blocks(&page("double-deduction"), "text");
+    let shown = blocks(&page(story), "text");
     assert!(!shown.is_empty());
     for line in shown.iter().flat_map(|block| block.lines()) {
-        assert!(printed.contains(&line.trim_end()), "the story does not print\n{line}\n{}", run.stdout());
+        assert!(printed.contains(&line.trim_end()), "{story} does not print\n{line}\n{}", run.stdout());
     }
 }
 

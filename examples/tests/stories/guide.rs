@@ -18,7 +18,7 @@ const PAGES: &[(&str, usize)] = &[
 ];
 
 /// Those whose stories need a broker, which are built with the feature `brokers` only.
-const BROKER_PAGES: &[(&str, usize)] = &[("double-deduction", 1)];
+const BROKER_PAGES: &[(&str, usize)] = &[("double-deduction", 1), ("payment-callback", 1)];
 
 fn guide() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guide")

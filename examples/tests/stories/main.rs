@@ -8,6 +8,8 @@ mod form;
 mod guide;
 mod order_events;
 mod order_submit;
+#[cfg(feature = "brokers")]
+mod payment_callback;
 mod points;
 mod run;
 mod sms;
