@@ -102,7 +102,7 @@ impl Queue {
         let run = consumer.run(async |delivery| {
             let result = handle(delivery.message()).await;
             let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
-            answers.push(result.as_ref().map_or_else(Error::label, |outcome| outcome.label()));
+            answers.push(result.as_ref().map_or_else(Error::label, Outcome::label));
             if answers.len() == deliveries {
                 enough.notify_one();
             }
