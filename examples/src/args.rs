@@ -13,6 +13,7 @@ Usage: cargo run -p idem-examples [-- [STORY] [OPTIONS]]
 
 Stories:
 {}  list            names the stories
+The stories on RabbitMQ are built with --features brokers.
 
 Options:
   --keep          keep the temporary databases and print where they are
@@ -68,6 +69,11 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command,
             _ if story.is_some() || list => return Err(format!("unexpected argument {}", arg.display())),
             (Some("list"), _) => list = true,
             (_, Some(named)) => story = Some(*named),
+            (Some(name @ ("double-deduction" | "payment-callback")), _) => {
+                return Err(format!(
+                    "{name} needs a client of RabbitMQ: cargo run -p idem-examples --features brokers -- {name}"
+                ));
+            }
             _ => {
                 let all: Vec<_> = Story::ALL.iter().map(|story| story.name()).collect();
                 return Err(format!("no story is called {}; there are: {}", arg.display(), all.join(", ")));

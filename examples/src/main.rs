@@ -1,11 +1,18 @@
 //! Business stories that run idem on real input. `--help` lists them.
 
 mod args;
+#[cfg(feature = "brokers")]
+mod broker;
+#[cfg(feature = "brokers")]
+mod double_deduction;
 mod form;
 mod money;
 mod order_events;
+mod order_submit;
 mod paper;
 mod payment;
+#[cfg(feature = "brokers")]
+mod payment_callback;
 mod points;
 mod sms;
 mod stock;

@@ -1,7 +1,9 @@
 //! The stories there are.
 
+#[cfg(feature = "brokers")]
+use crate::{double_deduction, payment_callback};
 use crate::{
-    form, order_events, payment, points, sms, stock,
+    form, order_events, order_submit, payment, points, sms, stock,
     story::{Options, Scene},
     two_layers,
 };
@@ -24,12 +26,32 @@ pub(crate) enum Story {
     TwoLayers,
     /// Work outside the database.
     Sms,
+    /// Orders over HTTP.
+    OrderSubmit,
+    /// A lost ack on RabbitMQ.
+    #[cfg(feature = "brokers")]
+    DoubleDeduction,
+    /// A callback that goes through RabbitMQ.
+    #[cfg(feature = "brokers")]
+    PaymentCallback,
 }
 
 impl Story {
     /// All of them, in the order in which they are listed.
-    pub(crate) const ALL: &[Self] =
-        &[Self::Payment, Self::Stock, Self::Points, Self::Form, Self::OrderEvents, Self::TwoLayers, Self::Sms];
+    pub(crate) const ALL: &[Self] = &[
+        Self::Payment,
+        Self::Stock,
+        Self::Points,
+        Self::Form,
+        Self::OrderEvents,
+        Self::TwoLayers,
+        Self::Sms,
+        Self::OrderSubmit,
+        #[cfg(feature = "brokers")]
+        Self::DoubleDeduction,
+        #[cfg(feature = "brokers")]
+        Self::PaymentCallback,
+    ];
 
     /// Its name on the command line, and that of its folders.
     pub(crate) const fn name(self) -> &'static str {
@@ -41,6 +63,11 @@ impl Story {
             Self::OrderEvents => "order-events",
             Self::TwoLayers => "two-layers",
             Self::Sms => "sms",
+            Self::OrderSubmit => "order-submit",
+            #[cfg(feature = "brokers")]
+            Self::DoubleDeduction => "double-deduction",
+            #[cfg(feature = "brokers")]
+            Self::PaymentCallback => "payment-callback",
         }
     }
 
@@ -54,6 +81,11 @@ impl Story {
             Self::OrderEvents => "events out of order: declines, a state guard, a version guard",
             Self::TwoLayers => "Redis in front of the database: a gate (runs without Redis too)",
             Self::Sms => "an SMS that must not be sent twice: lease",
+            Self::OrderSubmit => "orders over HTTP, double-clicked: Idempotency-Key and token",
+            #[cfg(feature = "brokers")]
+            Self::DoubleDeduction => "the ack is lost on RabbitMQ, and the money is taken twice: key",
+            #[cfg(feature = "brokers")]
+            Self::PaymentCallback => "a payment callback from HTTP through RabbitMQ: key",
         }
     }
 
@@ -77,6 +109,11 @@ impl Story {
             Self::OrderEvents => order_events::run(options, &mut Scene::new(out, colour)).await?,
             Self::TwoLayers => two_layers::run(options, &mut Scene::new(out, colour)).await?,
             Self::Sms => sms::run(options, &mut Scene::new(out, colour)).await?,
+            Self::OrderSubmit => order_submit::run(options, &mut Scene::new(out, colour)).await?,
+            #[cfg(feature = "brokers")]
+            Self::DoubleDeduction => double_deduction::run(options, &mut Scene::new(out, colour)).await?,
+            #[cfg(feature = "brokers")]
+            Self::PaymentCallback => payment_callback::run(options, &mut Scene::new(out, colour)).await?,
         };
         Ok(right)
     }

@@ -20,10 +20,16 @@ mod guide_another_database {}
 
 #[cfg(doctest)]
 mod guide {
+    #[doc = include_str!("../../docs/guide/double-deduction.md")]
+    mod double_deduction {}
     #[doc = include_str!("../../docs/guide/form.md")]
     mod form {}
     #[doc = include_str!("../../docs/guide/order-events.md")]
     mod order_events {}
+    #[doc = include_str!("../../docs/guide/order-submit.md")]
+    mod order_submit {}
+    #[doc = include_str!("../../docs/guide/payment-callback.md")]
+    mod payment_callback {}
     #[doc = include_str!("../../docs/guide/points.md")]
     mod points {}
     #[doc = include_str!("../../docs/guide/sms.md")]

@@ -1,13 +1,13 @@
 //! Payment callbacks: notifications of Alipay and WeChat Pay, on embedded SQLite.
 
 mod act;
-mod alipay;
+pub(crate) mod alipay;
 mod body;
 mod endpoint;
 mod error;
 mod expected;
 mod ledger;
-mod notification;
+pub(crate) mod notification;
 mod protected;
 mod report;
 mod trouble;

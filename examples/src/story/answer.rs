@@ -94,13 +94,13 @@ const fn short(error: &TokenError) -> &'static str {
 }
 
 /// Runs these deliveries in tasks that start at the same moment.
-pub(crate) async fn at_once<F>(deliveries: impl IntoIterator<Item = F>) -> Result<Vec<Answer>, StoryError>
+pub(crate) async fn at_once<F>(deliveries: impl IntoIterator<Item = F>) -> Result<Vec<F::Output>, StoryError>
 where
-    F: Future<Output = Answer> + Send + 'static,
+    F: Future<Output: Send + 'static> + Send + 'static,
 {
     let deliveries: Vec<F> = deliveries.into_iter().collect();
     let start = Arc::new(Barrier::new(deliveries.len()));
-    let mut tasks: JoinSet<Answer> = JoinSet::new();
+    let mut tasks: JoinSet<F::Output> = JoinSet::new();
     for delivery in deliveries {
         let start = Arc::clone(&start);
         tasks.spawn(async move {

@@ -59,6 +59,29 @@ pub(crate) enum StoryError {
     /// A token that could not be issued.
     #[error("no token: {0}")]
     Token(#[from] idem_runtime::IssueError),
+    /// A request that nothing can be made of.
+    #[error("a request: {0}")]
+    Request(&'static str),
+    /// There is no broker.
+    #[cfg(feature = "brokers")]
+    #[error(
+        "no RabbitMQ answers at {address} ({source}): start one (`docker compose up -d rabbitmq`, or `scripts/services up`), or \
+         name yours in IDEM_TEST_RABBITMQ=host:port"
+    )]
+    NoBroker {
+        /// Where it was looked for.
+        address: String,
+        /// Why not. It is large.
+        source: Box<lapin::Error>,
+    },
+    /// The broker's client.
+    #[cfg(feature = "brokers")]
+    #[error("RabbitMQ: {0}")]
+    Broker(#[from] lapin::Error),
+    /// A consumer that did not start, or lost its broker.
+    #[cfg(feature = "brokers")]
+    #[error("the consumer: {0}")]
+    Consumer(#[from] idem_runtime::consume::RunError),
     /// A task that panicked.
     #[error("a delivery panicked: {0}")]
     Task(#[from] tokio::task::JoinError),

@@ -7,19 +7,29 @@ use std::{
 };
 
 /// The pages, and how many attributes are on each.
-const PAGES: [(&str, usize); 6] =
-    [("stock", 1), ("points", 1), ("form", 1), ("order-events", 3), ("two-layers", 0), ("sms", 1)];
+const PAGES: &[(&str, usize)] = &[
+    ("stock", 1),
+    ("points", 1),
+    ("form", 1),
+    ("order-events", 3),
+    ("two-layers", 0),
+    ("sms", 1),
+    ("order-submit", 2),
+];
+
+/// Those whose stories need a broker, which are built with the feature `brokers` only.
+const BROKER_PAGES: &[(&str, usize)] = &[("double-deduction", 1), ("payment-callback", 1)];
 
 fn guide() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guide")
 }
 
-fn page(story: &str) -> String {
+pub(crate) fn page(story: &str) -> String {
     fs::read_to_string(guide().join(format!("{story}.md"))).unwrap()
 }
 
 /// The text in the fences of this kind.
-fn blocks(page: &str, kind: &str) -> Vec<String> {
+pub(crate) fn blocks(page: &str, kind: &str) -> Vec<String> {
     let mut blocks = Vec::new();
     let mut lines = page.lines();
     while let Some(line) = lines.next() {
@@ -54,7 +64,7 @@ fn sources(story: &str) -> String {
 
 #[test]
 fn the_attributes_shown_are_those_of_the_stories() {
-    for (story, expected) in PAGES {
+    for &(story, expected) in PAGES.iter().chain(BROKER_PAGES) {
         let of_story = attributes(&sources(story));
         assert!(!of_story.is_empty(), "{story}");
         let shown: Vec<String> = blocks(&page(story), "rust").iter().flat_map(|block| attributes(block)).collect();
@@ -67,7 +77,7 @@ fn the_attributes_shown_are_those_of_the_stories() {
 
 #[test]
 fn the_output_shown_is_that_of_the_stories() {
-    for (story, _) in PAGES {
+    for &(story, _) in PAGES {
         // Where Redis is looked for must not matter for what is shown.
         let run = Run::with_env(&[story], &[("IDEM_REDIS", "redis://127.0.0.1:1")]);
         let printed: Vec<&str> = run.stdout().lines().map(str::trim_end).collect();
@@ -85,10 +95,12 @@ fn every_story_has_its_page_and_every_page_is_listed() {
     let list = Run::new(&["list"]);
     let stories = list.stdout().lines().filter_map(|line| line.split_whitespace().next());
     let told: Vec<&str> = stories.filter(|story| *story != "payment").collect();
-    assert_eq!(told, PAGES.map(|(story, _)| story));
+    let with_brokers = if cfg!(feature = "brokers") { BROKER_PAGES } else { &[] };
+    assert_eq!(told, PAGES.iter().chain(with_brokers).map(|(story, _)| *story).collect::<Vec<_>>());
     for story in told {
         assert!(index.contains(&format!("({story}.md)")), "{story}");
-        assert!(page(story).contains(&format!("cargo run -p idem-examples -- {story}")), "{story}");
+        let features = if BROKER_PAGES.iter().any(|(page, _)| *page == story) { " --features brokers" } else { "" };
+        assert!(page(story).contains(&format!("cargo run -p idem-examples{features} -- {story}")), "{story}");
     }
 }
 
