@@ -71,7 +71,9 @@ impl Node {
         self.process = Some(process);
         let url = format!("amqp://{}", self.address());
         for _ in 0..400 {
-            if let Ok(connection) = lapin::Connection::connect(&url, lapin::ConnectionProperties::default()).await {
+            // One that meets the node while it starts may never end.
+            let connecting = lapin::Connection::connect(&url, lapin::ConnectionProperties::default());
+            if let Ok(Ok(connection)) = tokio::time::timeout(Duration::from_secs(5), connecting).await {
                 let _ = connection.close(200, "seen".into()).await;
                 return;
             }
