@@ -107,6 +107,8 @@ pub mod gate;
 mod guard;
 #[cfg(feature = "http")]
 pub mod http;
+#[cfg(feature = "kafka")]
+pub mod kafka;
 mod key;
 mod lease;
 mod log;
