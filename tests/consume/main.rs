@@ -13,6 +13,7 @@
 mod attempts;
 mod conformance;
 mod flow;
+mod kafka;
 mod rabbitmq;
 mod script;
 mod send;

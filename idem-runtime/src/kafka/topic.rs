@@ -22,7 +22,7 @@ pub(super) const ANSWER: Duration = Duration::from_secs(15);
 const WEEK: Duration = Duration::from_hours(7 * 24);
 
 /// Topics to be consumed by a group.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Topic {
     pub(super) config: ClientConfig,
     pub(super) topics: Vec<String>,

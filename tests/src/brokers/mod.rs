@@ -7,6 +7,7 @@
     reason = "what fails here fails a test"
 )]
 
+pub mod kafka;
 mod messages;
 pub mod rabbitmq;
 

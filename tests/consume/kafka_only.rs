@@ -1,0 +1,3 @@
+#![allow(clippy::unwrap_used, missing_docs)]
+mod conformance;
+mod kafka;
