@@ -38,6 +38,12 @@ impl Record {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn bare(topic: &str, offset: i64) -> Self {
+        let (topic, headers) = (topic.to_owned(), Vec::new());
+        Self { topic, partition: 0, offset, key: None, payload: None, headers, timestamp: None }
+    }
+
     pub(super) fn header(&self, name: &str) -> Option<&[u8]> {
         self.headers.iter().find(|(found, _)| found == name).and_then(|(_, value)| value.as_deref())
     }

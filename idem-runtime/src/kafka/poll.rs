@@ -157,7 +157,8 @@ impl Polling<'_> {
                 }
             }
         }
-        let told = |places: &[(Place, i64)], tell: fn(&BaseConsumer<Callbacks>, &[(Place, i64)]) -> Result<(), KafkaError>| {
+        let told = |places: &[(Place, i64)],
+                    tell: fn(&BaseConsumer<Callbacks>, &[(Place, i64)]) -> Result<(), KafkaError>| {
             if !places.is_empty()
                 && let Err(error) = tell(&self.consumer, places)
             {

@@ -81,7 +81,8 @@ impl Topic {
     fn consumed(&self, plan: &Plan) -> Vec<String> {
         let mut topics: BTreeSet<_> = self.topics.iter().cloned().collect();
         if self.retry_topics {
-            let copies = self.topics.iter().flat_map(|topic| plan.steps.iter().map(move |step| retry_topic(topic, *step)));
+            let copies =
+                self.topics.iter().flat_map(|topic| plan.steps.iter().map(move |step| retry_topic(topic, *step)));
             topics.extend(copies);
         }
         topics.into_iter().collect()
@@ -146,16 +147,11 @@ type Admin = AdminClient<DefaultClientContext>;
 async fn missing(admin: &Arc<Admin>, topics: Vec<String>) -> Result<Vec<String>, BrokerError> {
     let admin = admin.clone();
     let looking = tokio::task::spawn_blocking(move || {
-        let mut missing = Vec::new();
-        for topic in topics {
-            let found = admin.inner().fetch_metadata(Some(&topic), ANSWER);
-            let found = found.map_err(|error| BrokerError::new(format!("looking for the topic `{topic}`"), error))?;
-            let is_there = found.topics().iter().any(|of| of.name() == topic && !of.partitions().is_empty());
-            if !is_there {
-                missing.push(topic);
-            }
-        }
-        Ok(missing)
+        // All of them: a broker may make a topic that is asked for by its name.
+        let found = admin.inner().fetch_metadata(None, ANSWER);
+        let found = found.map_err(|error| BrokerError::new("looking for topics", error))?;
+        let is_there = |topic: &str| found.topics().iter().any(|found| found.name() == topic);
+        Ok(topics.into_iter().filter(|topic| !is_there(topic)).collect())
     });
     looking.await.unwrap_or_else(|error| Err(BrokerError::new("looking for topics", error)))
 }

@@ -146,8 +146,12 @@ impl State {
         // A sender's clock that is wrong makes nobody wait for longer than a step.
         let due = record.due_in().map(|due| Instant::now() + due.min(longest_pause));
         owned.not_before = due;
-        let waiting =
-            Waiting { generation: owned.generation, attempts: record.attempts(), first_at: None, record: record.into() };
+        let waiting = Waiting {
+            generation: owned.generation,
+            attempts: record.attempts(),
+            first_at: None,
+            record: record.into(),
+        };
         match due {
             Some(due) => self.later.push((due, waiting)),
             None => self.ready.push_back(waiting),
@@ -204,4 +208,98 @@ impl State {
 fn owns(partitions: &HashMap<Place, Owned>, waiting: &Waiting) -> bool {
     let place = (waiting.record.topic.clone(), waiting.record.partition);
     partitions.get(&place).is_some_and(|owned| owned.generation == waiting.generation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Place, State, Waiting};
+    use crate::{consume::AckOutcome, kafka::message::Record};
+    use std::time::Duration;
+
+    fn place() -> Place {
+        ("deduct".to_owned(), 0)
+    }
+
+    fn taken(offsets: impl IntoIterator<Item = i64>) -> (State, Vec<Waiting>) {
+        let mut state = State::default();
+        state.assigned(vec![place()]);
+        let taken = offsets.into_iter().map(|offset| take(&mut state, offset)).collect();
+        (state, taken)
+    }
+
+    fn take(state: &mut State, offset: i64) -> Waiting {
+        state.take(Record::bare("deduct", offset), Duration::ZERO);
+        state.next().expect("what was taken")
+    }
+
+    #[test]
+    fn a_partition_that_was_taken_away_takes_no_more_acks() {
+        let (mut state, taken) = taken(0..3);
+        assert_eq!(state.done(&taken[0]), AckOutcome::Sent);
+        assert_eq!(state.revoked(&[place()], false), [(place(), 1)]);
+        assert_eq!(state.done(&taken[1]), AckOutcome::NotOwner);
+        // It comes back, from where it was committed: a ticket of before is no ticket of now.
+        state.assigned(vec![place()]);
+        let again = take(&mut state, 1);
+        assert_eq!(state.done(&taken[1]), AckOutcome::NotOwner);
+        assert_eq!(state.uncommitted(), [(place(), 1)]);
+        assert_eq!(state.done(&again), AckOutcome::Sent);
+        assert_eq!(state.uncommitted(), [(place(), 2)]);
+    }
+
+    #[test]
+    fn acks_after_a_lost_assignment_or_the_end_are_lost() {
+        let (mut state, taken) = taken(0..2);
+        state.revoked(&[place()], true);
+        assert_eq!(state.done(&taken[0]), AckOutcome::Lost);
+        state.assigned(vec![place()]);
+        let again = take(&mut state, 0);
+        state.ended = true;
+        assert_eq!(state.done(&again), AckOutcome::Lost);
+        assert_eq!(state.uncommitted(), [(place(), 0)]);
+    }
+
+    #[test]
+    fn what_waits_goes_with_its_partition() {
+        let (mut state, taken) = taken(0..1);
+        state.take(Record::bare("deduct", 1), Duration::ZERO);
+        assert_eq!(state.again(taken[0].clone(), Duration::ZERO), AckOutcome::Sent);
+        state.revoked(&[place()], false);
+        assert!(state.next().is_err());
+        assert_eq!(state.again(taken[0].clone(), Duration::ZERO), AckOutcome::NotOwner);
+        assert!(state.next().is_err());
+    }
+
+    #[test]
+    fn a_retry_holds_the_position_and_comes_before_new_ones() {
+        let (mut state, taken) = taken(0..2);
+        state.take(Record::bare("deduct", 2), Duration::ZERO);
+        assert_eq!(state.again(taken[0].clone(), Duration::ZERO), AckOutcome::Sent);
+        assert_eq!(state.done(&taken[1]), AckOutcome::Sent);
+        assert_eq!(state.uncommitted(), [(place(), 0)]);
+        assert_eq!(state.next().expect("the retry").record.offset, 0);
+        assert_eq!(state.done(&taken[0]), AckOutcome::Sent);
+        assert_eq!(state.uncommitted(), [(place(), 2)]);
+    }
+
+    #[test]
+    fn a_refused_commit_is_made_again() {
+        let (mut state, taken) = taken(0..1);
+        state.done(&taken[0]);
+        let positions = state.uncommitted();
+        state.sent(&positions);
+        assert!(state.uncommitted().is_empty());
+        state.refused(&place());
+        assert_eq!(state.uncommitted(), positions);
+    }
+
+    /// The topic was deleted and made again, or the offset was out of its range.
+    #[test]
+    fn a_log_that_began_anew_is_followed() {
+        let (mut state, taken) = taken(10..12);
+        let anew = take(&mut state, 0);
+        assert_eq!(state.done(&taken[0]), AckOutcome::NotOwner);
+        assert_eq!(state.done(&anew), AckOutcome::Sent);
+        assert_eq!(state.uncommitted(), [(place(), 1)]);
+    }
 }

@@ -4,10 +4,7 @@ mod line;
 mod node;
 
 use super::{Credit, Harness, Server};
-use idem_runtime::{
-    consume::Consumer,
-    kafka,
-};
+use idem_runtime::{consume::Consumer, kafka};
 use line::{Broken, Wire};
 use node::Node;
 use rdkafka::{

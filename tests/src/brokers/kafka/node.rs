@@ -15,7 +15,8 @@ pub(super) struct Node {
 
 impl Node {
     pub(super) async fn new() -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port();
+        let port =
+            TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port();
         let mut node = Self { directory: tempfile::tempdir().expect("a directory"), port, process: None };
         node.start().await;
         node
@@ -39,7 +40,9 @@ impl Node {
             .stderr(log)
             .spawn()
             .unwrap_or_else(|error| {
-                panic!("no Kafka-compatible broker that keeps its data to start at {server} (IDEM_KAFKA_SERVER): {error}")
+                panic!(
+                    "no Kafka-compatible broker that keeps its data to start at {server} (IDEM_KAFKA_SERVER): {error}"
+                )
             });
         self.process = Some(process);
         for _ in 0..60 {
