@@ -8,7 +8,7 @@ use idem_runtime::{
 };
 use idem_tests::{
     brokers::{Credit, Events, Failed, Harness, Server, credit_of, fated, kafka::Kafka, quick},
-    sqlite::{Conn, Lab, credit},
+    sqlite,
 };
 use rdkafka::{
     mocking::MockCluster,
@@ -22,8 +22,8 @@ conformance!(Kafka);
 type Handled = Result<Outcome<()>, Error<Failed>>;
 
 #[idempotent(key = msg.no, store = db, scope = "kafka.own")]
-async fn on_credit(db: &mut Conn, msg: &Credit) -> Result<(), Failed> {
-    credit(db, "a", msg.amount).await?;
+async fn on_credit(db: &mut sqlite::Conn, msg: &Credit) -> Result<(), Failed> {
+    sqlite::credit(db, "a", msg.amount).await?;
     Ok(())
 }
 
@@ -126,7 +126,7 @@ on_kafka! {
 
     /// 1 consumer, then 2, then 1.
     async fn a_rebalance_under_load_loses_and_doubles_nothing(kafka: Kafka) {
-        let lab = Lab::new().await;
+        let lab = sqlite::Lab::new().await;
         let topic = format!("{}.wide", kafka.topic);
         kafka.create(&topic, 4).await;
         let events = Events::default();
@@ -276,7 +276,7 @@ fn a_commit_that_the_broker_refuses_is_no_loss() {
         let producer: FutureProducer = config.create().unwrap();
         let payload = credit_of("1");
         producer.send(FutureRecord::<str, str>::to("deduct").payload(&payload), Duration::from_secs(5)).await.unwrap();
-        let lab = Lab::new().await;
+        let lab = sqlite::Lab::new().await;
         let events = Events::default();
         cluster.request_errors(RDKafkaApiKey::OffsetCommit, &[RDKafkaRespErr::RD_KAFKA_RESP_ERR_ILLEGAL_GENERATION]);
         let consumer = kafka::Consumer::new(&config, "deduct").unlimited_attempts();
