@@ -106,11 +106,11 @@ impl ClientContext for Callbacks {}
 impl ConsumerContext for Callbacks {
     fn pre_rebalance(&self, consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
         match rebalance {
-            Rebalance::Assign(list) => self.0.lock().assigned(places(list)),
-            Rebalance::Revoke(list) => {
+            Rebalance::Assign(assigned) => self.0.lock().assigned(places(assigned)),
+            Rebalance::Revoke(revoked) => {
                 let lost = consumer.assignment_lost();
                 // Forgotten first: what is done from now on is not ours to commit.
-                let done = self.0.lock().revoked(&places(list), lost);
+                let done = self.0.lock().revoked(&places(revoked), lost);
                 if !lost {
                     commit(consumer, &done);
                 }

@@ -8,8 +8,9 @@ use super::{
 };
 use crate::consume::{BrokerError, Horizon, Subscription, Taken};
 use rdkafka::{
+    TopicPartitionList,
     consumer::{BaseConsumer, CommitMode, Consumer as _},
-    error::{KafkaError, RDKafkaErrorCode},
+    error::{KafkaError, KafkaResult, RDKafkaErrorCode},
 };
 use std::{
     future::pending,
@@ -66,6 +67,8 @@ pub(super) fn poll(consumer: BaseConsumer<Callbacks>, shared: &Shared, bounds: B
     // Nobody waits for it any more when the subscription was dropped.
     let _ = gone.send(());
 }
+
+type Tell = fn(&BaseConsumer<Callbacks>, &TopicPartitionList) -> KafkaResult<()>;
 
 struct Polling<'s> {
     consumer: BaseConsumer<Callbacks>,
@@ -157,16 +160,16 @@ impl Polling<'_> {
                 }
             }
         }
-        let told = |places: &[(Place, i64)],
-                    tell: fn(&BaseConsumer<Callbacks>, &[(Place, i64)]) -> Result<(), KafkaError>| {
-            if !places.is_empty()
-                && let Err(error) = tell(&self.consumer, places)
-            {
+        let told = |places: &[(Place, i64)], tell: Tell| {
+            if places.is_empty() {
+                return;
+            }
+            if let Err(error) = list(places).and_then(|list| tell(&self.consumer, &list)) {
                 tracing::warn!(target: "idem", error = %error, "partitions not paused or resumed");
             }
         };
-        told(&pause, |consumer, places| consumer.pause(&list(places)?));
-        told(&resume, |consumer, places| consumer.resume(&list(places)?));
+        told(&pause, BaseConsumer::pause);
+        told(&resume, BaseConsumer::resume);
         tick
     }
 }

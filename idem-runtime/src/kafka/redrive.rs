@@ -10,6 +10,7 @@ use rdkafka::{
     ClientConfig, Offset, TopicPartitionList,
     consumer::{BaseConsumer, Consumer as _, DefaultConsumerContext},
     error::KafkaError,
+    metadata::{MetadataPartition, MetadataTopic},
     producer::FutureProducer,
 };
 use std::collections::HashMap;
@@ -59,8 +60,8 @@ impl Letters {
         let group = format!("{group}.idem-redrive");
         let consumer: BaseConsumer = config.set("group.id", group).remove("group.instance.id").create()?;
         let metadata = consumer.fetch_metadata(Some(topic), ANSWER)?;
-        let partitions: Vec<_> =
-            metadata.topics().iter().flat_map(|topic| topic.partitions()).map(|partition| partition.id()).collect();
+        let partitions = metadata.topics().iter().flat_map(MetadataTopic::partitions);
+        let partitions: Vec<_> = partitions.map(MetadataPartition::id).collect();
         let mut asked = TopicPartitionList::new();
         for partition in &partitions {
             asked.add_partition(topic, *partition);

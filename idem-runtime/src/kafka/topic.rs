@@ -195,8 +195,8 @@ impl Adapter for Topic {
         self.check(plan)?;
         let refused = |error: KafkaError| self.unsafe_because(format!("the client refuses its configuration: {error}"));
         let admin: Arc<Admin> = Arc::new(of_others(&self.config).create().map_err(refused)?);
-        let consumed = self.consumed(plan);
-        self.see_to(&admin, consumed.iter().chain(&self.dead_letter).cloned().collect()).await?;
+        let topics = self.consumed(plan);
+        self.see_to(&admin, topics.iter().chain(&self.dead_letter).cloned().collect()).await?;
         let horizon = self.horizon(&admin, plan).await;
 
         let producer: Option<FutureProducer> = match &self.dead_letter {
@@ -208,7 +208,7 @@ impl Adapter for Topic {
             of_consumer(&self.config).create_with_context(Callbacks(shared.clone())).map_err(refused)?;
         let source = self.source();
         let asking = || format!("subscribing to {source}");
-        let topics: Vec<_> = consumed.iter().map(String::as_str).collect();
+        let topics: Vec<_> = topics.iter().map(String::as_str).collect();
         consumer.subscribe(&topics).map_err(|error| BrokerError::new(asking(), error))?;
 
         let bounds = Bounds {
