@@ -273,6 +273,7 @@ fn a_commit_that_the_broker_refuses_is_no_loss() {
         cluster.create_topic("deduct", 1, 1).unwrap();
         let mut config = rdkafka::ClientConfig::new();
         config.set("bootstrap.servers", cluster.bootstrap_servers()).set("group.id", "stock");
+        config.set("session.timeout.ms", "6000");
         let producer: FutureProducer = config.create().unwrap();
         let payload = credit_of("1");
         producer.send(FutureRecord::<str, str>::to("deduct").payload(&payload), Duration::from_secs(5)).await.unwrap();

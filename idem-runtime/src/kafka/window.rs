@@ -143,6 +143,8 @@ impl State {
             self.assigned(vec![place]);
             return self.take(record, longest_pause);
         }
+        // Where it began there is nothing to be committed.
+        owned.committed = owned.committed.or(owned.watermark.position());
         // A sender's clock that is wrong makes nobody wait for longer than a step.
         let due = record.due_in().map(|due| Instant::now() + due.min(longest_pause));
         owned.not_before = due;
@@ -242,7 +244,7 @@ mod tests {
         state.assigned(vec![place()]);
         let again = take(&mut state, 1);
         assert_eq!(state.done(&taken[1]), AckOutcome::NotOwner);
-        assert_eq!(state.uncommitted(), [(place(), 1)]);
+        assert_eq!(state.uncommitted(), []);
         assert_eq!(state.done(&again), AckOutcome::Sent);
         assert_eq!(state.uncommitted(), [(place(), 2)]);
     }
@@ -256,7 +258,7 @@ mod tests {
         let again = take(&mut state, 0);
         state.ended = true;
         assert_eq!(state.done(&again), AckOutcome::Lost);
-        assert_eq!(state.uncommitted(), [(place(), 0)]);
+        assert_eq!(state.uncommitted(), []);
     }
 
     #[test]
@@ -276,7 +278,7 @@ mod tests {
         state.take(Record::bare("deduct", 2), Duration::ZERO);
         assert_eq!(state.again(taken[0].clone(), Duration::ZERO), AckOutcome::Sent);
         assert_eq!(state.done(&taken[1]), AckOutcome::Sent);
-        assert_eq!(state.uncommitted(), [(place(), 0)]);
+        assert_eq!(state.uncommitted(), []);
         assert_eq!(state.next().expect("the retry").record.offset, 0);
         assert_eq!(state.done(&taken[0]), AckOutcome::Sent);
         assert_eq!(state.uncommitted(), [(place(), 2)]);
