@@ -46,6 +46,9 @@ pub trait Harness: Sized {
     /// How long the broker lets a delivery be held, on a server [`Server::OwnWithLease`].
     const LEASE: Duration;
 
+    /// How long a new consumer needs for all that is left, the time in which the broker misses an old one included.
+    const SETTLED: Duration = Duration::from_secs(2);
+
     /// A new queue.
     async fn new(server: Server) -> Self;
 

@@ -11,9 +11,12 @@ use idem_runtime::{
     },
     kafka,
 };
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 use tokio::sync::Notify;
 
@@ -55,6 +58,8 @@ impl Wire {
 impl Line for Wire {
     async fn cut(&self) {
         self.break_it();
+        // Until the group has heard of it: Tansu may forget a member that joins while another one leaves.
+        tokio::time::sleep(Duration::from_secs(3)).await;
     }
 
     async fn lose_next_ack(&self) {
@@ -112,7 +117,9 @@ impl Subscription for Listening {
                 }
             }
         }
-        self.reading = None;
+        if let Some(mut reading) = self.reading.take() {
+            reading.finish().await;
+        }
         Err(BrokerError::new("consuming", "the test cut the line"))
     }
 

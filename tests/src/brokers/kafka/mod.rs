@@ -157,6 +157,8 @@ impl Harness for Kafka {
 
     /// Nothing runs out: the client is polled whatever the handlers do.
     const LEASE: Duration = Duration::from_secs(3);
+    /// A group forms in three seconds, and misses a member in six.
+    const SETTLED: Duration = Duration::from_secs(15);
 
     async fn new(server: Server) -> Self {
         let node = match server {
