@@ -1,3 +1,0 @@
-#![allow(clippy::unwrap_used, missing_docs)]
-mod conformance;
-mod kafka;
