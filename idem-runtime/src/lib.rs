@@ -112,6 +112,8 @@ pub mod kafka;
 mod key;
 mod lease;
 mod log;
+#[cfg(feature = "nats")]
+pub mod nats;
 mod outcome;
 mod purge;
 #[cfg(feature = "rabbitmq")]

@@ -14,6 +14,7 @@ mod attempts;
 mod conformance;
 mod flow;
 mod kafka;
+mod nats;
 mod rabbitmq;
 mod script;
 mod send;

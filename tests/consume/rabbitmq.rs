@@ -239,6 +239,48 @@ on_rabbitmq! {
         channel.queue_delete(queue.as_str().into(), QueueDeleteOptions::default()).await.unwrap();
     }
 
+    /// The client gives up after so many tries to come back; the consumer says so, and does not wait for ever.
+    async fn a_broker_that_stays_away(rabbit: Rabbit) {
+        let events = Events::default();
+        let (consumer, line) = rabbit.consumer_that_tries(3).await;
+        let running = quick(consumer).run(async |_| -> Handled {
+            events.note("running");
+            Ok(Outcome::First(()))
+        });
+        let cut = async {
+            rabbit.send(&credit_of("1")).await;
+            events.until("running", 1).await;
+            line.cut_for_good();
+        };
+        let (ended, ()) = tokio::join!(running, cut);
+        assert!(matches!(ended, Err(RunError::Broker { .. })), "{ended:?}");
+    }
+
+    /// The connection comes back, and the queue is not there any more: the client cannot take up its consumer again.
+    async fn a_queue_that_is_gone_when_the_connection_is_back(rabbit: Rabbit) {
+        let events = Events::default();
+        let (consumer, line) = rabbit.consumer().await;
+        let running = quick(consumer).run(async |_| -> Handled {
+            events.note("running");
+            Ok(Outcome::First(()))
+        });
+        let cut = async {
+            rabbit.send(&credit_of("1")).await;
+            events.until("running", 1).await;
+            line.cut_until(async {
+                let (_connection, channel) = rabbit.channel().await;
+                let queue = rabbit.queue.as_str().into();
+                channel.queue_delete(queue, QueueDeleteOptions::default()).await.unwrap();
+                // What is declared again at the recovery would be made anew otherwise, and this must fail.
+                let transient = QueueDeclareOptions { durable: false, ..QueueDeclareOptions::default() };
+                channel.queue_declare(rabbit.queue.as_str().into(), transient, FieldTable::default()).await.unwrap();
+            })
+            .await;
+        };
+        let (ended, ()) = tokio::join!(running, cut);
+        assert!(matches!(ended, Err(RunError::Broker { .. } | RunError::Ended { .. })), "{ended:?}");
+    }
+
     /// A queue that exists already, of the old kind: it says no more than that a delivery is a repeat.
     async fn a_classic_queue_of_the_applications_own(rabbit: Rabbit) {
         let queue = format!("{}.classic", rabbit.queue);

@@ -145,6 +145,9 @@ pub struct Envelope {
     /// offset, a stream's sequence. An [`AttemptLog`](super::AttemptLog) counts by it, and by a digest of the payload
     /// where there is none.
     pub stable_id: Option<String>,
+    /// Why the message is to be put aside without its handler, where the adapter has seen enough of it: more deliveries than
+    /// it allows, none of which came to an answer.
+    pub given_up: Option<String>,
 }
 
 impl Envelope {
@@ -158,6 +161,7 @@ impl Envelope {
             attempt: Attempt::Unknown,
             first_at: None,
             stable_id: None,
+            given_up: None,
         }
     }
 }

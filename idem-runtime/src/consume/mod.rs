@@ -31,6 +31,7 @@
 //! | RabbitMQ, quorum queue | no: a queue for each delay | yes | yes, per channel | one active consumer | yes |
 //! | RabbitMQ, classic queue | no: a queue for each delay | yes | yes, per channel | one active consumer | no: a flag |
 //! | Kafka | no: in memory, or a topic for each delay | no: a topic | yes, per generation of the group | within a partition | no |
+//! | NATS JetStream | yes | no: a subject that a stream captures | no | one message pending | yes |
 //!
 //! # Writing an adapter
 //!

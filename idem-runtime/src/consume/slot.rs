@@ -142,18 +142,22 @@ impl<F, J> Desk<'_, F, J> {
         } else {
             let attempt = envelope.attempt;
             let (number, first_at) = (attempt.least(), envelope.first_at.unwrap_or(taken_wall));
+            let bury = async |settle: &mut S, envelope: &Envelope, reason, error| {
+                let story = Story { envelope, number, first_at, last_at: taken_wall, key: None };
+                self.bury(settle, &story, reason, error).await
+            };
             match message {
+                Ok(_) if envelope.given_up.is_some() => {
+                    let error = envelope.given_up.clone().unwrap_or_default();
+                    bury(&mut settle, &envelope, Reason::Exhausted, error).await
+                }
                 Ok(message) => {
                     let delivery = Delivery { message, envelope, attempt };
                     let (key, counted_by) = (None, None);
                     let work = Work { delivery, number, first_at, taken_at, taken_wall, key, counted_by };
                     self.attempt(&mut settle, work).await
                 }
-                Err(error) => {
-                    let envelope = &envelope;
-                    let story = Story { envelope, number, first_at, last_at: taken_wall, key: None };
-                    self.bury(&mut settle, &story, Reason::Undecodable, error).await
-                }
+                Err(error) => bury(&mut settle, &envelope, Reason::Undecodable, error).await,
             }
         };
         Done { lane, had_turn, settled }

@@ -42,6 +42,9 @@
 //!
 //! Give the consumer a channel of its own: it sets its prefetch and its publisher confirms, and closes it at the end, which
 //! returns to the queue whatever was not settled. With `enable_auto_recover` the consumer survives a broker that restarts.
+//! The client's pauses between its tries to come back double from a second to a minute, and after 16 of them (some eleven
+//! minutes) [`run`](crate::consume::Consumer::run) ends with an error: `configure_backoff` of the connection's properties
+//! sets both.
 //! Deliveries of before the break are then still handed out for a moment, and again afterwards: their acks are
 //! [`AckOutcome::Lost`](crate::consume::AckOutcome::Lost), and their repeats are duplicates. Without it [`run`](crate::consume::Consumer::run) ends with an
 //! error, and a new channel is wanted.

@@ -10,12 +10,12 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "a program of the laboratory")]
 
 use idem_tests::{
-    brokers::rabbitmq::Rabbit,
+    brokers::{nats::Nats, rabbitmq::Rabbit},
     soak::{Body, Plan, Report, soak, work},
 };
 use std::process::{Command, ExitCode};
 
-const BROKERS: [&str; 1] = ["rabbitmq"];
+const BROKERS: [&str; 2] = ["rabbitmq", "nats"];
 const DATABASES: [&str; 2] = ["postgres", "mysql"];
 
 /// Runs something for the broker of that name.
@@ -24,6 +24,10 @@ macro_rules! with_broker {
         match $name {
             "rabbitmq" => {
                 type $H = Rabbit;
+                $run
+            }
+            "nats" => {
+                type $H = Nats;
                 $run
             }
             other => panic!("no such broker: {other}; there are {BROKERS:?}"),

@@ -9,6 +9,7 @@
 
 pub mod kafka;
 mod messages;
+pub mod nats;
 pub mod rabbitmq;
 
 pub use messages::{Credit, Failed, credit_of, fated};

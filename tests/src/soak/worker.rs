@@ -1,5 +1,6 @@
 //! A consumer process of the soak.
 
+use super::MOST_ATTEMPTS;
 use crate::brokers::{Harness, quick};
 
 /// What the consumer does with a message.
@@ -15,8 +16,7 @@ pub enum Body {
 pub async fn work<H: Harness>(described: &str, url: &str, body: Body) {
     let harness = H::attach(described).await;
     let (consumer, _line) = harness.consumer().await;
-    // What ends with a killed process counts as an attempt on some brokers.
-    let consumer = quick(consumer).concurrency(8).max_attempts(1000);
+    let consumer = quick(consumer).concurrency(8).max_attempts(MOST_ATTEMPTS);
     let ended = if url.starts_with("postgres") {
         postgres::run(consumer, &postgres::store(url).await, body).await
     } else {

@@ -42,7 +42,15 @@ pub struct Rabbit {
 pub struct Wire(Proxy);
 
 async fn connect(address: SocketAddr) -> Connection {
-    let properties = ConnectionProperties::default().enable_auto_recover();
+    connect_and_try(address, 1000).await
+}
+
+/// A connection that tries so often to come back.
+async fn connect_and_try(address: SocketAddr, times: usize) -> Connection {
+    // By default the pauses between its tries double, up to a minute, and a broker of these tests is back in seconds.
+    let properties = ConnectionProperties::default()
+        .enable_auto_recover()
+        .configure_backoff(|backoff| backoff.with_max_delay(Duration::from_secs(1)).with_max_times(times));
     Connection::connect(&format!("amqp://{address}"), properties)
         .await
         .unwrap_or_else(|error| panic!("no RabbitMQ at {address} (IDEM_TEST_RABBITMQ): {error}"))
@@ -55,6 +63,15 @@ impl Rabbit {
         let channel = connection.create_channel().await.unwrap();
         channel.confirm_select(ConfirmSelectOptions::default()).await.unwrap();
         (connection, channel)
+    }
+
+    /// A consumer whose connection tries so often to come back.
+    pub async fn consumer_that_tries(&self, times: usize) -> (Consumer<rabbitmq::Queue, Credit>, Wire) {
+        let proxy = Proxy::start(self.address, Duration::ZERO).await.unwrap();
+        let connection = connect_and_try(proxy.address(), times).await;
+        let channel = connection.create_channel().await.unwrap();
+        let consumer = rabbitmq::Consumer::new(channel, &*self.queue).declare().dead_letter(self.dead_letter_queue());
+        (consumer, Wire(proxy))
     }
 
     /// Another queue on the same server.
@@ -117,11 +134,7 @@ impl Harness for Rabbit {
     }
 
     async fn consumer(&self) -> (Consumer<rabbitmq::Queue, Credit>, Wire) {
-        let proxy = Proxy::start(self.address, Duration::ZERO).await.unwrap();
-        let connection = connect(proxy.address()).await;
-        let channel = connection.create_channel().await.unwrap();
-        let consumer = rabbitmq::Consumer::new(channel, &*self.queue).declare().dead_letter(self.dead_letter_queue());
-        (consumer, Wire(proxy))
+        self.consumer_that_tries(1000).await
     }
 
     async fn send(&self, payload: &str) {
@@ -193,6 +206,21 @@ impl Harness for Rabbit {
             let _ = channel.queue_delete(queue.as_str().into(), QueueDeleteOptions::default()).await;
         }
         let _ = connection.close(200, "done".into()).await;
+    }
+}
+
+impl Wire {
+    /// Breaks it, and no other one is made.
+    pub fn cut_for_good(&self) {
+        self.0.refuse(true);
+        self.0.break_all();
+    }
+
+    /// Breaks it, and another one can be made only afterwards.
+    pub async fn cut_until(&self, meanwhile: impl Future<Output = ()>) {
+        self.cut_for_good();
+        meanwhile.await;
+        self.0.refuse(false);
     }
 }
 

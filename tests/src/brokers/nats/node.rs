@@ -1,0 +1,74 @@
+//! A NATS server of the test's own, that may be stopped and killed.
+
+use async_nats::jetstream::context::GetStreamErrorKind;
+use std::{
+    net::{SocketAddr, TcpListener},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+pub(super) struct Node {
+    directory: tempfile::TempDir,
+    port: u16,
+    process: Option<Child>,
+}
+
+impl Node {
+    pub(super) async fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = listener.local_addr().expect("its address").port();
+        drop(listener);
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut node = Self { directory, port, process: None };
+        node.start().await;
+        node
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        ([127, 0, 0, 1], self.port).into()
+    }
+
+    pub(super) async fn start(&mut self) {
+        let home = self.directory.path();
+        let server = std::env::var("IDEM_NATS_SERVER").unwrap_or_else(|_| "nats-server".to_owned());
+        let process = Command::new(&server)
+            .args(["-a", "127.0.0.1", "-p", &self.port.to_string(), "-js", "-sd"])
+            .arg(home.join("store"))
+            .arg("-l")
+            .arg(home.join("output"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap_or_else(|error| panic!("no NATS to start as {server} (IDEM_NATS_SERVER): {error}"));
+        self.process = Some(process);
+        for _ in 0..400 {
+            if let Ok(client) = async_nats::connect(self.address().to_string()).await {
+                // JetStream says that there is no such stream, when it is up.
+                let answer = async_nats::jetstream::new(client).get_stream("none").await;
+                if answer.is_err_and(|error| matches!(error.kind(), GetStreamErrorKind::JetStream(_))) {
+                    return;
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        panic!("the server does not answer: {}", std::fs::read_to_string(home.join("output")).unwrap_or_default());
+    }
+
+    pub(super) async fn end(&mut self, with: &str) {
+        if let Some(mut process) = self.process.take() {
+            let sent = Command::new("kill").args([with, &process.id().to_string()]).status().expect("kill");
+            assert!(sent.success());
+            tokio::task::spawn_blocking(move || process.wait()).await.expect("waiting").expect("it ends");
+        }
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}
