@@ -97,7 +97,7 @@ on_kafka! {
         let events = Events::default();
         let running = quick(kafka.plain()).run(async |d| -> Handled {
             if d.message().no == "2" {
-                pending().await
+                pending::<()>().await;
             }
             events.note("done");
             Ok(Outcome::First(()))
@@ -204,7 +204,7 @@ on_kafka! {
         let consumer = quick(kafka.plain()).ordered_by(|message: &Credit| message.fate.clone());
         let summary = consumer.shutdown(events.until("done", 40)).run(async |d| -> Handled {
             let no: u32 = d.message().no.parse().unwrap();
-            if no % 7 == 0 && d.attempt().least() == 1 {
+            if no.is_multiple_of(7) && d.attempt().least() == 1 {
                 return Err(Error::Body(Failed::Refused));
             }
             order.borrow_mut().entry(d.message().fate.clone()).or_default().push(no);

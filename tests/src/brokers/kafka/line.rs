@@ -127,7 +127,7 @@ impl Subscription for Listening {
         if let Some(reading) = &mut self.reading {
             reading.hold().await;
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     async fn stop(&mut self) {
