@@ -120,11 +120,15 @@ macro_rules! conformance {
                 harness.send(&credit_of("1")).await;
                 let (consumer, line) = harness.consumer().await;
                 line.lose_next_ack().await;
-                let ran = quick(consumer).shutdown(events.until("duplicate", 1)).run(async |d| {
+                let running = quick(consumer).shutdown(events.until("duplicate", 1)).run(async |d| {
                     events.outcome(on_credit(&lab.store, d.message()).await)
-                }).await;
+                });
+                let over = tokio::select! {
+                    ran = running => ran.is_err(),
+                    () = line.crash_with_it() => true,
+                };
                 // An adapter that comes back by itself has dealt with it; for others it is the next consumer's.
-                if ran.is_err() {
+                if over {
                     run_until(&harness, &events, "duplicate", 1, async |d| {
                         events.outcome(on_credit(&lab.store, d.message()).await)
                     }).await;

@@ -94,6 +94,12 @@ pub trait Line {
 
     /// Breaks it when the next ack is sent, before the broker hears of it.
     async fn lose_next_ack(&self);
+
+    /// Waits for that break where the consumer's process has to end with it: of a client that would send the ack again
+    /// over its next connection. Never ends where the message comes again to the same consumer.
+    async fn crash_with_it(&self) {
+        std::future::pending().await
+    }
 }
 
 /// What happened, for a test to wait for.
