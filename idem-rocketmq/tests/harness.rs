@@ -79,8 +79,8 @@ impl Clients {
 
 /// A client that soon notices a broker that is back.
 fn quick(config: &mut ClientConfig) {
-    config.poll_name_server_interval = 500;
-    config.heartbeat_broker_interval = 1000;
+    config.poll_name_server_interval = 10_000;
+    config.heartbeat_broker_interval = 10_000;
 }
 
 impl Rocket {
