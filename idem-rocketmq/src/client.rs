@@ -45,7 +45,7 @@ impl Client {
         let context = owner.root_context().component("idem");
         let runtime = ClientRuntime::try_new(context, ClientRuntimeConfig::default(), TelemetryHandle::noop());
         let runtime = runtime.map_err(|error| failed(error.into()))?;
-        Ok(Self { owner, runtime, config: topic.client_config() })
+        Ok(Self { owner, runtime, config: topic.client.clone() })
     }
 
     fn options(&self) -> ClientOptions {
@@ -85,16 +85,20 @@ impl Client {
 
     /// A reader of a topic that is not started yet.
     pub(crate) fn reader(&self, group: &str) -> Result<DefaultLitePullConsumer, BrokerError> {
-        let builder = DefaultLitePullConsumer::builder(self.runtime.clone());
-        let reader = builder.client_options(self.options()).consumer_group(group).auto_commit(false);
-        let reader = reader.consume_from_where(ConsumeFromWhere::ConsumeFromFirstOffset).build();
+        let reader = DefaultLitePullConsumer::builder(self.runtime.clone())
+            .client_options(self.options())
+            .consumer_group(group)
+            .consume_from_where(ConsumeFromWhere::ConsumeFromFirstOffset)
+            .auto_commit(false)
+            // It stops only when the broker has answered what it has asked.
+            .broker_suspend_max_time_millis(1000)
+            .build();
         reader.map_err(|error| BrokerError::new("making a reader", error))
     }
 
-    /// Ends all of it.
-    pub(crate) async fn close(self) {
-        Box::pin(self.runtime.shutdown()).await;
-        Box::pin(self.owner.shutdown_tasks()).await;
+    /// Ends all of it. What it has to say to the broker must be said: its own way of stopping waits 30 seconds for a
+    /// producer.
+    pub(crate) fn close(self) {
         self.owner.shutdown_background();
     }
 }

@@ -46,7 +46,8 @@ pub(crate) fn copy(
     topic: &str,
     ours: impl IntoIterator<Item = (&'static str, String)>,
 ) -> Message {
-    let mut copy = Message::new_body(topic, message.body());
+    let copy = Message::builder().topic(topic).body(message.body().unwrap_or_default());
+    let mut copy = copy.build_unchecked();
     for (name, value) in senders(message) {
         copy.put_property(name.into(), value.into());
     }

@@ -7,8 +7,8 @@ use crate::{
 };
 use idem_runtime::consume::{BrokerError, Holding, Horizon, Subscription, Taken};
 use rocketmq_client_rust::{
-    ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus, ConsumeOrderlyContext, ConsumeOrderlyStatus,
-    DefaultMQPushConsumer, MQPushConsumer as _, MessageListenerConcurrently, MessageListenerOrderly,
+    ClientResult,    ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus, ConsumeOrderlyContext, ConsumeOrderlyStatus,
+    DefaultMQPushConsumer, MessageListenerConcurrently, MessageListenerOrderly,
 };
 use rocketmq_model::common::message::message_ext::MessageExt;
 use std::{
@@ -49,7 +49,7 @@ impl MessageListenerConcurrently for Door {
         &self,
         messages: &[&MessageExt],
         _: &ConsumeConcurrentlyContext,
-    ) -> rocketmq_client_rust::ClientResult<ConsumeConcurrentlyStatus> {
+    ) -> ClientResult<ConsumeConcurrentlyStatus> {
         Ok(match self.pass(messages) {
             Verdict::Consumed => ConsumeConcurrentlyStatus::ConsumeSuccess,
             Verdict::Again(_) => ConsumeConcurrentlyStatus::ReconsumeLater,
@@ -62,7 +62,7 @@ impl MessageListenerOrderly for Door {
         &self,
         messages: &[&MessageExt],
         context: &mut ConsumeOrderlyContext,
-    ) -> rocketmq_client_rust::ClientResult<ConsumeOrderlyStatus> {
+    ) -> ClientResult<ConsumeOrderlyStatus> {
         Ok(match self.pass(messages) {
             Verdict::Consumed => ConsumeOrderlyStatus::Success,
             Verdict::Again(after) => {
@@ -128,7 +128,7 @@ impl Subscription for Reading {
             let _ = ending.await;
         }
         if let Some(client) = self.client.take() {
-            client.close().await;
+            client.close();
         }
     }
 }

@@ -45,7 +45,7 @@ impl Redrive for Topic {
             Box::pin(reader.commit_sync_with_map(letters.come_to(), true)).await;
         }
         Box::pin(reader.shutdown()).await;
-        client.close().await;
+        client.close();
         Ok(moved)
     }
 }

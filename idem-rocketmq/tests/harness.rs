@@ -41,7 +41,7 @@ struct Clients {
 /// A topic on a server.
 pub(crate) struct Rocket {
     node: Option<Node>,
-    name_server: SocketAddr,
+    pub(crate) name_server: SocketAddr,
     broker: SocketAddr,
     pub(crate) topic: String,
     lease: Option<Duration>,
@@ -70,6 +70,8 @@ impl Clients {
             .consumer_group(group)
             .consume_from_where(ConsumeFromWhere::ConsumeFromFirstOffset)
             .auto_commit(false)
+            // It stops only when the broker has answered what it has asked.
+            .broker_suspend_max_time_millis(1000)
             .build()
             .unwrap();
         Box::pin(reader.start()).await.unwrap();
@@ -109,6 +111,24 @@ impl Rocket {
         }
         let sent = Box::pin(self.clients.producer.send(message)).await.unwrap().unwrap();
         assert_eq!(sent.send_status, SendStatus::SendOk);
+    }
+
+    /// Sends a message to one of the topic's queues.
+    pub(crate) async fn send_to_queue(&self, payload: &str, queue: i32) {
+        let message = Message::builder().topic(&*self.topic).body(payload.as_bytes().to_vec()).build_unchecked();
+        let reader = self.clients.reader("idem-test-reader").await;
+        let queues = Box::pin(reader.fetch_message_queues(&*self.topic)).await.unwrap();
+        let queue = queues.into_iter().find(|found| found.queue_id() == queue).unwrap();
+        Box::pin(self.clients.producer.send_to_queue(message, queue)).await.unwrap();
+        Box::pin(reader.shutdown()).await;
+    }
+
+    /// Whether there is such a topic.
+    pub(crate) async fn has_topic(&self, topic: &str) -> bool {
+        let reader = self.clients.reader("idem-test-reader").await;
+        let found = Box::pin(reader.fetch_message_queues(topic)).await.is_ok();
+        Box::pin(reader.shutdown()).await;
+        found
     }
 
     /// How many messages of a topic the group has still to get.
