@@ -7,7 +7,7 @@ use crate::{
 };
 use idem_runtime::consume::{BrokerError, Holding, Horizon, Subscription, Taken};
 use rocketmq_client_rust::{
-    ClientResult,    ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus, ConsumeOrderlyContext, ConsumeOrderlyStatus,
+    ClientResult, ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus, ConsumeOrderlyContext, ConsumeOrderlyStatus,
     DefaultMQPushConsumer, MessageListenerConcurrently, MessageListenerOrderly,
 };
 use rocketmq_model::common::message::message_ext::MessageExt;

@@ -227,7 +227,15 @@ impl Adapter for Topic {
         Box::pin(consumer.start()).await.map_err(failed)?;
         let (horizon, consume_timeout) = (self.horizon(plan.max_attempts), self.consume_timeout);
         let place = Arc::new(Place { producer, topic: self.name, dead_letter: self.dead_letter });
-        Ok(Reading { from_client, consumer: Some(consumer), ending: None, client: Some(client), place, horizon, consume_timeout })
+        Ok(Reading {
+            from_client,
+            consumer: Some(consumer),
+            ending: None,
+            client: Some(client),
+            place,
+            horizon,
+            consume_timeout,
+        })
     }
 }
 

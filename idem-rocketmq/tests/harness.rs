@@ -53,8 +53,7 @@ impl Clients {
         let config = RuntimeConfig::for_parallelism("idem-test", 2);
         let owner = RuntimeOwner::plan(config).unwrap().build().unwrap();
         let context = owner.root_context().component("test");
-        let runtime =
-            ClientRuntime::try_new(context, ClientRuntimeConfig::default(), TelemetryHandle::noop()).unwrap();
+        let runtime = ClientRuntime::try_new(context, ClientRuntimeConfig::default(), TelemetryHandle::noop()).unwrap();
         let mut config = ClientConfig { namesrv_addr: Some(name_server.to_string().into()), ..Default::default() };
         quick(&mut config);
         let options = ClientOptions::legacy(config);
@@ -147,7 +146,8 @@ impl Rocket {
     /// All messages of a topic that a group has not read yet.
     pub(crate) async fn take(&self, topic: &str, group: &str) -> Vec<MessageExt> {
         let reader = self.clients.reader(group).await;
-        let queues: Vec<MessageQueue> = Box::pin(reader.fetch_message_queues(topic)).await.unwrap().into_iter().collect();
+        let queues: Vec<MessageQueue> =
+            Box::pin(reader.fetch_message_queues(topic)).await.unwrap().into_iter().collect();
         let mut ends = HashMap::new();
         let mut left = 0;
         for queue in &queues {

@@ -30,6 +30,7 @@
 //! | --- | --- | --- | --- | --- | --- |
 //! | RabbitMQ, quorum queue | no: a queue for each delay | yes | yes, per channel | one active consumer | yes |
 //! | RabbitMQ, classic queue | no: a queue for each delay | yes | yes, per channel | one active consumer | no: a flag |
+//! | RocketMQ (the crate `idem-rocketmq`) | no: a table of the broker's | yes | no | per queue of the topic | no: not those that a crash ended |
 //!
 //! # Writing an adapter
 //!
