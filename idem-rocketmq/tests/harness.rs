@@ -116,7 +116,7 @@ impl Rocket {
     pub(crate) async fn send_to_queue(&self, payload: &str, queue: i32) {
         let message = Message::builder().topic(&*self.topic).body(payload.as_bytes().to_vec()).build_unchecked();
         let reader = self.clients.reader("idem-test-reader").await;
-        let queues = Box::pin(reader.fetch_message_queues(&*self.topic)).await.unwrap();
+        let queues = Box::pin(reader.fetch_message_queues(&self.topic)).await.unwrap();
         let queue = queues.into_iter().find(|found| found.queue_id() == queue).unwrap();
         Box::pin(self.clients.producer.send_to_queue(message, queue)).await.unwrap();
         Box::pin(reader.shutdown()).await;
