@@ -74,6 +74,8 @@ impl Client {
             .consume_message_batch_max_size(1)
             .consume_thread_min(threads)
             .consume_thread_max(threads)
+            // It reads ahead as much as it holds, from each queue.
+            .pull_batch_size(threads.min(32))
             .pull_threshold_for_queue(threads)
             // The engine's limit comes first, and so does its dead letter, which says why.
             .max_reconsume_times(i32::MAX)

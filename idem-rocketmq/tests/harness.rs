@@ -172,6 +172,8 @@ impl Harness for Rocket {
 
     // It is the client that gives up on a listener.
     const LEASE: Duration = Duration::from_secs(1);
+    // It has its queues and their first messages after two seconds, on a quiet machine.
+    const SETTLING: Duration = Duration::from_secs(8);
 
     async fn new(server: Server) -> Self {
         let node = if server == Server::Own { Some(Node::new().await) } else { None };
@@ -253,6 +255,10 @@ impl Harness for Rocket {
 
     async fn start(&mut self) {
         self.node.as_mut().unwrap().start().await;
+        // Until the name server knows of it.
+        while Box::pin(self.clients.producer.fetch_publish_message_queues(&self.topic)).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
     }
 
     // Topics stay: the client has no means to delete one.

@@ -151,6 +151,23 @@ on_rocketmq! {
         assert_eq!((lab.balance("a").await, lab.claims().await), (2, 2));
     }
 
+    async fn a_consumer_survives_its_broker(rocket: Own, lab: Lab) {
+        rocket.send(&credit_of("1")).await;
+        let (events, consumer) = (Events::default(), Consumer::of(rocket.adapter()));
+        let running = quick(consumer).shutdown(events.until("first", 2)).run(async |d| {
+            events.outcome(on_credit(&lab.store, d.message()).await)
+        });
+        let broken = async {
+            events.until("first", 1).await;
+            rocket.kill().await;
+            rocket.start().await;
+            rocket.send(&credit_of("2")).await;
+        };
+        let (ran, ()) = tokio::join!(running, broken);
+        assert!(ran.is_ok(), "{ran:?}");
+        assert_eq!((lab.balance("a").await, lab.claims().await), (2, 2));
+    }
+
     /// By its own settings the client has four threads for listeners here.
     async fn as_many_handlers_run_at_once_as_were_asked_for(rocket: Shared, lab: Lab) {
         for no in 0..16 {

@@ -61,7 +61,7 @@ macro_rules! conformance {
                     }
                     // What was delivered and not acked comes again, to nobody's harm.
                     let (consumer, _line) = harness.consumer().await;
-                    let settled = tokio::time::sleep(Duration::from_secs(2));
+                    let settled = tokio::time::sleep(<$harness>::SETTLING);
                     let _ = quick(consumer).shutdown(settled).run(async |d| on_credit(&lab.store, d.message()).await).await;
                     assert_done(lab, harness, 20).await;
                 }
@@ -184,7 +184,7 @@ macro_rules! conformance {
                 assert_eq!(summary.dead_lettered, 0);
                 // It was acked, or its repeat will be.
                 let (consumer, _line) = harness.consumer().await;
-                let settled = async { tokio::time::sleep(Duration::from_secs(2)).await };
+                let settled = tokio::time::sleep(<$harness>::SETTLING);
                 let _ = quick(consumer).shutdown(settled).run(async |d| on_credit(&lab.store, d.message()).await).await;
                 assert_done(&lab, &harness, 1).await;
                 harness.close().await;

@@ -44,6 +44,8 @@ pub trait Harness: Sized {
 
     /// How long the broker lets a delivery be held, on a server [`Server::OwnWithLease`].
     const LEASE: Duration;
+    /// How long a new consumer is given to get what is left to be delivered.
+    const SETTLING: Duration = Duration::from_secs(2);
 
     /// A new queue.
     async fn new(server: Server) -> Self;
