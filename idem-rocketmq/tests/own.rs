@@ -115,6 +115,32 @@ on_rocketmq! {
         assert_eq!((lab.balance("a").await, lab.claims().await, rocket.left().await), (1, 1, 0));
     }
 
+    /// RocketMQ counts no delivery that ends with its process. The log does, message by message, whatever they say.
+    async fn attempts_that_a_crash_ended_are_counted_in_a_log(rocket: Shared, lab: Lab) {
+        for _ in 0..2 {
+            rocket.send(&credit_of("1")).await;
+        }
+        let (events, attempts) = (Events::default(), RefCell::new(Vec::new()));
+        let counting = || quick(Consumer::of(rocket.adapter())).max_attempts(9).count_attempts_in(lab.store.clone());
+        let crashing = counting().run(async |_| -> Handled {
+            events.note("running");
+            pending().await
+        });
+        tokio::select! {
+            ended = crashing => panic!("{ended:?}"),
+            () = events.until("running", 2) => {}
+        }
+        counting().shutdown(events.until("duplicate", 1)).run(async |d| {
+            attempts.borrow_mut().push(d.attempt());
+            if attempts.borrow().len() < 3 {
+                return Err(Error::Body(Failed::Refused));
+            }
+            events.outcome(on_credit(&lab.store, d.message()).await)
+        }).await.unwrap();
+        assert_eq!(attempts.into_inner(), [2, 2, 3, 3].map(Attempt::Exact));
+        assert_eq!((lab.balance("a").await, rocket.left().await), (1, 0));
+    }
+
     async fn a_panic_is_an_attempt_and_the_consumer_goes_on(rocket: Shared, lab: Lab) {
         rocket.send(&fated("1", "panics")).await;
         rocket.send(&credit_of("2")).await;
