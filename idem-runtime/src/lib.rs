@@ -116,6 +116,8 @@ mod outcome;
 mod purge;
 #[cfg(feature = "rabbitmq")]
 pub mod rabbitmq;
+#[cfg(feature = "redis-streams")]
+pub mod redis_streams;
 mod replay;
 mod retention;
 mod store;

@@ -31,6 +31,7 @@
 //! | RabbitMQ, quorum queue | no: a queue for each delay | yes | yes, per channel | one active consumer | yes |
 //! | RabbitMQ, classic queue | no: a queue for each delay | yes | yes, per channel | one active consumer | no: a flag |
 //! | NATS JetStream | yes | no: a subject that a stream captures | no | one message pending | yes |
+//! | Redis Streams | no: a set of due times | no: a second stream | yes, by a script | one consumer of a stream | yes |
 //!
 //! # Writing an adapter
 //!
