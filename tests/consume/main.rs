@@ -15,6 +15,7 @@ mod conformance;
 mod flow;
 mod nats;
 mod rabbitmq;
+mod redis_streams;
 mod script;
 mod send;
 mod settling;

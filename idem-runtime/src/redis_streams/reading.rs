@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch},
     task::JoinHandle,
-    time::{Instant, sleep, timeout},
+    time::{Instant, timeout},
 };
 
 /// How long Redis waits for new entries before it answers that there are none. A shutdown waits for that.

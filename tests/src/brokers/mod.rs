@@ -10,6 +10,7 @@
 mod messages;
 pub mod nats;
 pub mod rabbitmq;
+pub mod redis_streams;
 
 pub use messages::{Credit, Failed, credit_of, fated};
 
