@@ -233,8 +233,7 @@ impl Reader {
             }
             let Entry { id, delivered, fields } = entry;
             let settle = Ticket { id, delivered, fields, place: Arc::clone(&self.place), _room: room };
-            if let Err(mpsc::error::SendError(Ok(Taken { mut settle, .. }))) =
-                out.send(Ok(Taken { envelope, settle }))
+            if let Err(mpsc::error::SendError(Ok(Taken { mut settle, .. }))) = out.send(Ok(Taken { envelope, settle }))
             {
                 // Nobody is there any more.
                 settle.give_back().await;

@@ -80,7 +80,10 @@ impl Source {
             ));
         }
         if self.consumer.as_deref().is_some_and(|name| name.is_empty() || name == scripts::WAITING) {
-            return refuse(format!("a consumer cannot have the name `{}`", self.consumer.as_deref().unwrap_or_default()));
+            return refuse(format!(
+                "a consumer cannot have the name `{}`",
+                self.consumer.as_deref().unwrap_or_default()
+            ));
         }
         if self.dead_letter.as_ref() == Some(&self.stream) {
             return refuse("its dead letters would come back to it: name another stream".to_owned());
