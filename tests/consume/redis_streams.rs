@@ -187,6 +187,20 @@ on_redis! {
         assert_eq!(new.settle.ack().await, AckOutcome::Confirmed);
     }
 
+    /// What was given back does not count, so the next delivery has the same count, and another owner.
+    async fn an_ack_after_a_giving_back_is_refused(redis: Shared) {
+        redis.send(&credit_of("1")).await;
+        let mut first = subscribe(consumer(&redis, LONG), 1).await;
+        let mut old = take(&mut first).await;
+        assert_eq!(old.settle.give_back().await, AckOutcome::Confirmed);
+        // The first one has no room, as long as it holds that delivery.
+        let mut second = subscribe(consumer(&redis, LONG), 1).await;
+        let mut new = take(&mut second).await;
+        assert_eq!(new.envelope.attempt, old.envelope.attempt);
+        assert_eq!(old.settle.ack().await, AckOutcome::NotOwner);
+        assert_eq!(new.settle.ack().await, AckOutcome::Confirmed);
+    }
+
     async fn what_a_dead_consumer_held_is_taken_over_once(redis: Shared) {
         declared(&redis).await;
         let payloads: Vec<_> = (0..250).map(|no| credit_of(&no.to_string())).collect();
@@ -266,7 +280,8 @@ on_redis! {
         let summary = summary.unwrap();
         assert_eq!(summary.dead_lettered, 1);
         let letters = redis.dead_letters().await;
-        assert!(letters[0].1.contains(&("idem-attempts".to_owned(), "8".to_owned())), "{letters:?}");
+        let says = |name: &str, text: &str| letters[0].1.iter().any(|(at, value)| at == name && value.contains(text));
+        assert!(says("idem-attempts", "8") && says("idem-error", "delivered 8 times"), "{letters:?}");
         assert_eq!(redis.left().await, 0);
     }
 
