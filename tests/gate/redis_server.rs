@@ -1,7 +1,8 @@
 //! A Redis of a test's own, which can be stopped, held, emptied and started again.
 
+use idem_tests::process::free_port;
 use std::{
-    net::{TcpListener, TcpStream},
+    net::TcpStream,
     process::{Child, Command, Stdio},
     time::Duration,
 };
@@ -21,7 +22,7 @@ impl RedisServer {
 
     /// With options of its command line.
     pub(crate) fn with(options: &[&str]) -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let directory = tempfile::tempdir().unwrap();
         let options = options.iter().map(|option| (*option).to_owned()).collect();
         let mut server = Self { port, options, directory, process: None };
@@ -31,7 +32,7 @@ impl RedisServer {
 
     /// A sentinel, over a file of its own.
     pub(crate) fn sentinel(file: &std::path::Path) -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let directory = tempfile::tempdir().unwrap();
         let process = Command::new("redis-server")
             .arg(file)

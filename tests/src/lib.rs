@@ -48,6 +48,7 @@ pub mod brokers;
 pub mod cancel;
 mod lab;
 pub mod logs;
+pub mod process;
 pub mod proxy;
 pub mod rows;
 pub mod soak;

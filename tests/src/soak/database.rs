@@ -1,10 +1,9 @@
 //! The database of a soak: a server of its own, and what is counted in it.
 
 use super::{Report, worker};
-use crate::brokers::Credit;
+use crate::{brokers::Credit, process::free_port};
 use idem_runtime::consume::{Adapter, Consumer};
 use std::{
-    net::TcpListener,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     time::Duration,
@@ -25,8 +24,8 @@ fn services() -> PathBuf {
 impl Node {
     /// Makes one and starts it.
     pub async fn start(kind: &str) -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|taken| taken.local_addr()).expect("a free port").port();
-        let node = Self { kind: kind.to_owned(), directory: tempfile::tempdir().expect("a directory"), port };
+        let directory = tempfile::tempdir().expect("a directory");
+        let node = Self { kind: kind.to_owned(), directory, port: free_port() };
         node.restart().await;
         node
     }
@@ -87,20 +86,23 @@ impl Ledger {
 
     /// How many actions have an effect.
     pub(super) async fn done(&self) -> i64 {
+        self.number("SELECT count(DISTINCT action_no) FROM effects").await
+    }
+
+    async fn number(&self, sql: &str) -> i64 {
         match self {
-            Self::Postgres(book) => book.number("SELECT count(DISTINCT action_no) FROM effects").await,
-            Self::MySql(book) => book.number("SELECT count(DISTINCT action_no) FROM effects").await,
+            Self::Postgres(book) => book.number(sql).await,
+            Self::MySql(book) => book.number(sql).await,
         }
     }
 
     pub(super) async fn count(&self, messages: u32, report: &mut Report) {
         let done = self.done().await;
-        let (effects, money) =
-            ("SELECT count(*) FROM effects", "SELECT CAST(sum(balance) AS DECIMAL(20)) FROM accounts");
-        let money = money.replace("DECIMAL(20)", if matches!(self, Self::Postgres(_)) { "BIGINT" } else { "SIGNED" });
-        let (effects, money) = match self {
-            Self::Postgres(book) => (book.number(effects).await, book.number(&money).await),
-            Self::MySql(book) => (book.number(effects).await, book.number(&money).await),
+        let effects = self.number("SELECT count(*) FROM effects").await;
+        // A sum is a decimal.
+        let money = match self {
+            Self::Postgres(_) => self.number("SELECT CAST(sum(balance) AS BIGINT) FROM accounts").await,
+            Self::MySql(_) => self.number("SELECT CAST(sum(balance) AS SIGNED) FROM accounts").await,
         };
         report.lost = i64::from(messages) - done;
         report.doubled = effects - done;

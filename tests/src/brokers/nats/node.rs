@@ -1,25 +1,23 @@
 //! A NATS server of the test's own, that may be stopped and killed.
 
+use crate::process::{Process, free_port};
 use async_nats::jetstream::context::GetStreamErrorKind;
 use std::{
-    net::{SocketAddr, TcpListener},
-    process::{Child, Command, Stdio},
+    net::SocketAddr,
+    process::{Command, Stdio},
     time::Duration,
 };
 
 pub(super) struct Node {
     directory: tempfile::TempDir,
     port: u16,
-    process: Option<Child>,
+    process: Option<Process>,
 }
 
 impl Node {
     pub(super) async fn new() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let port = listener.local_addr().expect("its address").port();
-        drop(listener);
         let directory = tempfile::tempdir().expect("a directory");
-        let mut node = Self { directory, port, process: None };
+        let mut node = Self { directory, port: free_port(), process: None };
         node.start().await;
         node
     }
@@ -31,17 +29,15 @@ impl Node {
     pub(super) async fn start(&mut self) {
         let home = self.directory.path();
         let server = std::env::var("IDEM_NATS_SERVER").unwrap_or_else(|_| "nats-server".to_owned());
-        let process = Command::new(&server)
+        let mut command = Command::new(&server);
+        command
             .args(["-a", "127.0.0.1", "-p", &self.port.to_string(), "-js", "-sd"])
             .arg(home.join("store"))
             .arg("-l")
             .arg(home.join("output"))
-            .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap_or_else(|error| panic!("no NATS to start as {server} (IDEM_NATS_SERVER): {error}"));
-        self.process = Some(process);
+            .stderr(Stdio::null());
+        self.process = Some(Process::start(&mut command, "IDEM_NATS_SERVER"));
         for _ in 0..400 {
             if let Ok(client) = async_nats::connect(self.address().to_string()).await {
                 // JetStream says that there is no such stream, when it is up.
@@ -56,19 +52,8 @@ impl Node {
     }
 
     pub(super) async fn end(&mut self, with: &str) {
-        if let Some(mut process) = self.process.take() {
-            let sent = Command::new("kill").args([with, &process.id().to_string()]).status().expect("kill");
-            assert!(sent.success());
-            tokio::task::spawn_blocking(move || process.wait()).await.expect("waiting").expect("it ends");
-        }
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        if let Some(mut process) = self.process.take() {
-            let _ = process.kill();
-            let _ = process.wait();
+        if let Some(process) = self.process.take() {
+            process.end(with).await;
         }
     }
 }

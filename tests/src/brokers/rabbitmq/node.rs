@@ -1,28 +1,14 @@
 //! A RabbitMQ of the test's own, that may be stopped and killed.
 
-use std::{
-    net::{SocketAddr, TcpListener},
-    os::unix::process::CommandExt as _,
-    process::{Child, Command, Stdio},
-    time::Duration,
-};
+use crate::process::{Process, free_port};
+use std::{net::SocketAddr, process::Command, time::Duration};
 
 pub(super) struct Node {
     directory: tempfile::TempDir,
     port: u16,
     distribution: u16,
     arguments: String,
-    process: Option<Child>,
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
-}
-
-/// Sends a signal to a node that this test started: the Erlang machine and its shell are a process group.
-fn signal(process: &Child, signal: &str) {
-    let sent = Command::new("kill").args([signal, "--", &format!("-{}", process.id())]).status().expect("kill");
-    assert!(sent.success());
+    process: Option<Process>,
 }
 
 impl Node {
@@ -46,7 +32,8 @@ impl Node {
         let server = std::env::var("IDEM_RABBITMQ_SERVER")
             .unwrap_or_else(|_| "/usr/lib/rabbitmq/bin/rabbitmq-server".to_owned());
         let log = std::fs::File::create(home.join("output")).expect("a log");
-        let process = Command::new(&server)
+        let mut command = Command::new(&server);
+        command
             .env("HOME", home)
             // The system's own settings name the system's own port.
             .env("RABBITMQ_CONF_ENV_FILE", home.join("none"))
@@ -62,13 +49,11 @@ impl Node {
             .env("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", &self.arguments)
             .env("ERL_EPMD_ADDRESS", "127.0.0.1")
             .env("ERL_FLAGS", "-kernel inet_dist_use_interface {127,0,0,1}")
-            .stdin(Stdio::null())
+            // Not into the tree that is being tested.
+            .env("ERL_CRASH_DUMP", home.join("crash"))
             .stdout(log.try_clone().expect("a log"))
-            .stderr(log)
-            .process_group(0)
-            .spawn()
-            .unwrap_or_else(|error| panic!("no RabbitMQ to start at {server} (IDEM_RABBITMQ_SERVER): {error}"));
-        self.process = Some(process);
+            .stderr(log);
+        self.process = Some(Process::start(&mut command, "IDEM_RABBITMQ_SERVER"));
         let url = format!("amqp://{}", self.address());
         for _ in 0..400 {
             // One that meets the node while it starts may never end.
@@ -83,18 +68,8 @@ impl Node {
     }
 
     pub(super) async fn end(&mut self, with: &str) {
-        if let Some(mut process) = self.process.take() {
-            signal(&process, with);
-            tokio::task::spawn_blocking(move || process.wait()).await.expect("waiting").expect("it ends");
-        }
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        if let Some(mut process) = self.process.take() {
-            signal(&process, "-KILL");
-            let _ = process.wait();
+        if let Some(process) = self.process.take() {
+            process.end(with).await;
         }
     }
 }
