@@ -338,4 +338,20 @@ macro_rules! conformance {
     };
 }
 
-pub(crate) use conformance;
+/// The tests of one broker alone, each with a queue of its own.
+macro_rules! on_broker {
+    ($needs:literal; $($(#[$meta:meta])* async fn $name:ident($broker:ident: $harness:ident) $body:block)*) => {$(
+        $(#[$meta])*
+        #[test]
+        #[ignore = $needs]
+        fn $name() {
+            idem_tests::run(async {
+                let $broker = $harness::new(Server::Shared).await;
+                $body
+                $broker.close().await;
+            });
+        }
+    )*};
+}
+
+pub(crate) use {conformance, on_broker};

@@ -1,6 +1,6 @@
 //! NATS JetStream, on its real server: the suite, and what is its own: its starts, its acks, its counters.
 
-use crate::conformance::conformance;
+use crate::conformance::{conformance, on_broker};
 use async_nats::{
     HeaderMap,
     jetstream::{
@@ -20,7 +20,7 @@ use idem_tests::{
     brokers::{
         Credit, Events, Failed, Harness, Line, Server, credit_of, fated,
         nats::{DURABLE, Nats},
-        quick,
+        quick, refusal,
     },
     logs::Listener,
 };
@@ -34,31 +34,6 @@ use std::{
 conformance!(Nats);
 
 type Handled = Result<Outcome<()>, Error<Failed>>;
-
-/// Runs the test on a runtime of its own.
-macro_rules! on_nats {
-    ($($(#[$meta:meta])* async fn $name:ident($nats:ident: Nats) $body:block)*) => {$(
-        $(#[$meta])*
-        #[test]
-        #[ignore = "needs NATS: ./scripts/test runs it"]
-        fn $name() {
-            idem_tests::run(async {
-                let $nats = Nats::new(Server::Shared).await;
-                $body
-                $nats.close().await;
-            });
-        }
-    )*};
-}
-
-/// Why it does not start.
-async fn refusal(consumer: Consumer<nats::Source, Credit>) -> String {
-    let started = consumer.shutdown(std::future::ready(())).run(async |_| -> Handled { unreachable!() }).await;
-    match started {
-        Err(RunError::Start(error)) => error.to_string(),
-        other => panic!("{other:?}"),
-    }
-}
 
 /// A consumer by another name, that is not declared.
 async fn named(nats: &Nats, durable: &str) -> Consumer<nats::Source, Credit> {
@@ -114,7 +89,9 @@ async fn until(mut true_now: impl AsyncFnMut() -> bool) {
     }
 }
 
-on_nats! {
+on_broker! {
+    "needs NATS: ./scripts/test runs it";
+
     async fn starts_that_are_not_safe_are_refused_with_their_reason(nats: Nats) {
         let refused = refusal(quick(nats::Consumer::new(nats.context().await, &*nats.stream, DURABLE))).await;
         assert!(refused.contains("nowhere to go") && refused.contains(".dead_letter(..)"), "{refused}");

@@ -1,12 +1,16 @@
 //! RabbitMQ, on its real server: the suite, and what is its own: its starts, its counters, its queues.
 
-use crate::conformance::conformance;
+use crate::conformance::{conformance, on_broker};
 use idem_runtime::{
     Error, Outcome, Retention, SqliteStore,
-    consume::{Attempt, Backoff, Consumer, RunError},
+    consume::{Attempt, Backoff, Consumer, RunError, Summary},
     rabbitmq,
 };
-use idem_tests::brokers::{Credit, Events, Failed, Harness, Line, Server, credit_of, fated, quick, rabbitmq::Rabbit};
+use idem_tests::brokers::{
+    Credit, Events, Failed, Harness, Line, Server, credit_of, fated, quick,
+    rabbitmq::{Rabbit, Wire},
+    refusal,
+};
 use lapin::{
     options::{QueueDeclareOptions, QueueDeleteOptions},
     types::{AMQPValue, FieldTable},
@@ -17,38 +21,34 @@ conformance!(Rabbit);
 
 type Handled = Result<Outcome<()>, Error<Failed>>;
 
-/// Runs the test on a runtime of its own.
-macro_rules! on_rabbitmq {
-    ($($(#[$meta:meta])* async fn $name:ident($rabbit:ident: Rabbit) $body:block)*) => {$(
-        $(#[$meta])*
-        #[test]
-        #[ignore = "needs RabbitMQ: ./scripts/test runs it"]
-        fn $name() {
-            idem_tests::run(async {
-                let $rabbit = Rabbit::new(Server::Shared).await;
-                $body
-                $rabbit.close().await;
-            });
-        }
-    )*};
-}
-
-/// Why it does not start.
-async fn refusal(consumer: Consumer<rabbitmq::Queue, Credit>) -> String {
-    let started = consumer.shutdown(std::future::ready(())).run(async |_| -> Handled { unreachable!() }).await;
-    match started {
-        Err(RunError::Start(error)) => error.to_string(),
-        other => panic!("{other:?}"),
-    }
-}
-
 async fn new_consumer(rabbit: &Rabbit, queue: &str) -> Consumer<rabbitmq::Queue, Credit> {
     // The connection lives as long as its channel.
     let (_connection, channel) = rabbit.channel().await;
     quick(rabbitmq::Consumer::new(channel, queue))
 }
 
-on_rabbitmq! {
+/// How a consumer ends whose connection is broken after its first message.
+async fn broken(
+    rabbit: &Rabbit,
+    (consumer, line): (Consumer<rabbitmq::Queue, Credit>, Wire),
+    breaks: impl AsyncFnOnce(&Wire),
+) -> Result<Summary, RunError> {
+    let events = Events::default();
+    let running = quick(consumer).run(async |_| -> Handled {
+        events.note("running");
+        Ok(Outcome::First(()))
+    });
+    let breaking = async {
+        rabbit.send(&credit_of("1")).await;
+        events.until("running", 1).await;
+        breaks(&line).await;
+    };
+    tokio::join!(running, breaking).0
+}
+
+on_broker! {
+    "needs RabbitMQ: ./scripts/test runs it";
+
     async fn starts_that_are_not_safe_are_refused_with_their_reason(rabbit: Rabbit) {
         let (queue, dead) = (rabbit.queue.clone(), rabbit.dead_letter_queue());
         let refused = refusal(new_consumer(&rabbit, &queue).await).await;
@@ -241,32 +241,13 @@ on_rabbitmq! {
 
     /// The client gives up after so many tries to come back; the consumer says so, and does not wait for ever.
     async fn a_broker_that_stays_away(rabbit: Rabbit) {
-        let events = Events::default();
-        let (consumer, line) = rabbit.consumer_that_tries(3).await;
-        let running = quick(consumer).run(async |_| -> Handled {
-            events.note("running");
-            Ok(Outcome::First(()))
-        });
-        let cut = async {
-            rabbit.send(&credit_of("1")).await;
-            events.until("running", 1).await;
-            line.cut_for_good();
-        };
-        let (ended, ()) = tokio::join!(running, cut);
+        let ended = broken(&rabbit, rabbit.consumer_that_tries(3).await, async |line| line.cut_for_good()).await;
         assert!(matches!(ended, Err(RunError::Broker { .. })), "{ended:?}");
     }
 
     /// The connection comes back, and the queue is not there any more: the client cannot take up its consumer again.
     async fn a_queue_that_is_gone_when_the_connection_is_back(rabbit: Rabbit) {
-        let events = Events::default();
-        let (consumer, line) = rabbit.consumer().await;
-        let running = quick(consumer).run(async |_| -> Handled {
-            events.note("running");
-            Ok(Outcome::First(()))
-        });
-        let cut = async {
-            rabbit.send(&credit_of("1")).await;
-            events.until("running", 1).await;
+        let ended = broken(&rabbit, rabbit.consumer().await, async |line| {
             line.cut_until(async {
                 let (_connection, channel) = rabbit.channel().await;
                 let queue = rabbit.queue.as_str().into();
@@ -276,8 +257,8 @@ on_rabbitmq! {
                 channel.queue_declare(rabbit.queue.as_str().into(), transient, FieldTable::default()).await.unwrap();
             })
             .await;
-        };
-        let (ended, ()) = tokio::join!(running, cut);
+        })
+        .await;
         assert!(matches!(ended, Err(RunError::Broker { .. } | RunError::Ended { .. })), "{ended:?}");
     }
 

@@ -146,6 +146,15 @@ pub fn quick<A: Adapter>(consumer: Consumer<A, Credit>) -> Consumer<A, Credit> {
     consumer.concurrency(4).retry(Backoff::steps([Duration::from_millis(200)])).max_attempts(3)
 }
 
+/// Why a consumer does not start.
+pub async fn refusal<A: Adapter>(consumer: Consumer<A, Credit>) -> String {
+    let handler = async |_: &Delivery<Credit>| -> Result<Outcome<()>, Error<Failed>> { unreachable!() };
+    match consumer.shutdown(std::future::ready(())).run(handler).await {
+        Err(RunError::Start(error)) => error.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
 /// Runs consumers, one after the other when the broker is lost, until so many of an event were seen.
 pub async fn run_until<H, T, R, E, F>(
     harness: &H,
