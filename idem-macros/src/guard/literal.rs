@@ -308,11 +308,11 @@ fn texts_differ(left: &str, right: &str, dialect: Dialect) -> bool {
 }
 
 /// What MySQL takes a text for that is compared with a column of numbers: `'NEW'` is 0, and so is `'0'`.
-fn leading(text: &str) -> Option<Number> {
+fn leading(text: &str) -> Number {
     let text = text.trim_start();
     let digits = text.trim_start_matches(['+', '-']);
     let rest = digits.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
-    Number::read(&text[..text.len() - rest.len()]).or(Some(Number(0)))
+    Number::read(&text[..text.len() - rest.len()]).unwrap_or(Number(0))
 }
 
 /// JSON, arrays and ranges have several spellings for one value: `[1,3)` is `[1,2]`. So has money.

@@ -19,6 +19,8 @@ mod texts;
 mod tricks;
 
 const PASSES: &str = "";
+#[cfg(feature = "guard")]
+const NOT_CERTAIN: &str = "not certain";
 
 const ALL: [Dialect; 4] = [Dialect::Postgres, Dialect::MySql, Dialect::Sqlite, Dialect::Unknown];
 
@@ -67,4 +69,16 @@ fn pointed(text: &str, beside: Beside<'_>) -> String {
         Ok(_) => panic!("not refused: {text}"),
         Err(refusal) => text[refusal.at].to_owned(),
     }
+}
+
+#[cfg(feature = "guard")]
+/// `SET .. | condition` on one row.
+#[track_caller]
+fn repeat(dialects: &[Dialect], cases: &[(&str, &str, &str)]) {
+    let texts: Vec<(String, &str)> = cases
+        .iter()
+        .map(|(set, condition, expected)| (format!("UPDATE t SET {set} WHERE no = {{no}} AND {condition}"), *expected))
+        .collect();
+    let texts: Vec<(&str, &str)> = texts.iter().map(|(text, expected)| (text.as_str(), *expected)).collect();
+    check(dialects, ALONE, &texts);
 }

@@ -1,18 +1,5 @@
 use super::*;
 
-/// `SET .. | condition` on one row.
-#[track_caller]
-fn repeat(dialects: &[Dialect], cases: &[(&str, &str, &str)]) {
-    let texts: Vec<(String, &str)> = cases
-        .iter()
-        .map(|(set, condition, expected)| (format!("UPDATE t SET {set} WHERE no = {{no}} AND {condition}"), *expected))
-        .collect();
-    let texts: Vec<(&str, &str)> = texts.iter().map(|(text, expected)| (text.as_str(), *expected)).collect();
-    check(dialects, ALONE, &texts);
-}
-
-const NOT_CERTAIN: &str = "not certain";
-
 #[test]
 fn states() {
     repeat(
