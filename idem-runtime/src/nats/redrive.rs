@@ -20,7 +20,10 @@ impl Redrive for Source {
             let stream = &info.config.name;
             return Err(BrokerError::new(
                 doing(),
-                format!("the stream `{stream}` denies that messages are deleted, so each letter would come back again"),
+                format!(
+                    "the stream `{stream}` denies that messages are deleted, so each letter would come back again: use a \
+                     stream for dead letters that allows it"
+                ),
             ));
         }
         // What fails again meanwhile is not taken twice.

@@ -83,7 +83,10 @@ impl Source {
     async fn see_to_dead_letter(&self, live: &Config) -> Result<(), StartError> {
         let Some(subject) = &self.dead_letter else { return Ok(()) };
         if subject.split('.').any(|token| matches!(token, "" | "*" | ">")) {
-            return Err(self.unsafe_because(format!("`{subject}` is no subject that a dead letter can be sent to")));
+            return Err(self.unsafe_because(format!(
+                "`{subject}` is no subject that a dead letter can be sent to: write one without wildcards and empty parts, such \
+                 as `dead.deduct`"
+            )));
         }
         let stream = match self.context.stream_by_subject(subject).await {
             Ok(stream) => stream,
@@ -114,9 +117,10 @@ impl Source {
             Ok(consumer) => Ok(Some(consumer.cached_info().config.clone())),
             Err(error) => match error.kind() {
                 ConsumerErrorKind::JetStream(told) if told.error_code() == ErrorCode::CONSUMER_NOT_FOUND => Ok(None),
-                ConsumerErrorKind::JetStream(_) | ConsumerErrorKind::InvalidName => {
-                    Err(self.unsafe_because(format!("the consumer `{}` cannot be used ({error})", self.durable)))
-                }
+                ConsumerErrorKind::JetStream(_) | ConsumerErrorKind::InvalidName => Err(self.unsafe_because(format!(
+                    "the consumer `{}` cannot be used ({error}): correct its name, or what this account may do",
+                    self.durable
+                ))),
                 _ => Err(BrokerError::new(format!("looking for the consumer `{}`", self.source()), error).into()),
             },
         }
@@ -184,7 +188,10 @@ impl Source {
             ));
         }
         if live.headers_only {
-            return refuse("it delivers headers only, and no message".to_owned());
+            return refuse(
+                "it delivers headers only, and no message: set its headers_only to false, or use another name"
+                    .to_owned(),
+            );
         }
         if self.filter.as_ref().is_some_and(|filter| *filter != live.filter_subject) {
             return refuse(format!(
