@@ -129,7 +129,7 @@ impl<F, J> Desk<'_, F, J> {
         J: Fn(&Error<E>) -> Advice,
         E: fmt::Display,
     {
-        let Job { envelope, mut settle, message, lane, turn } = job;
+        let Job { mut envelope, mut settle, message, lane, turn } = job;
         let (taken_at, taken_wall) = (Instant::now(), SystemTime::now());
         let turn = self.hold(&mut settle, &envelope.broker_id, self.unless(Stage::Stopping, turn)).await;
         let had_turn = matches!(turn, Some(Ok(())));
@@ -146,18 +146,15 @@ impl<F, J> Desk<'_, F, J> {
                 let story = Story { envelope, number, first_at, last_at: taken_wall, key: None };
                 self.bury(settle, &story, reason, error).await
             };
-            match message {
-                Ok(_) if envelope.given_up.is_some() => {
-                    let error = envelope.given_up.clone().unwrap_or_default();
-                    bury(&mut settle, &envelope, Reason::Exhausted, error).await
-                }
-                Ok(message) => {
+            match (message, envelope.given_up.take()) {
+                (Ok(_), Some(why)) => bury(&mut settle, &envelope, Reason::Exhausted, why).await,
+                (Ok(message), None) => {
                     let delivery = Delivery { message, envelope, attempt };
                     let (key, counted_by) = (None, None);
                     let work = Work { delivery, number, first_at, taken_at, taken_wall, key, counted_by };
                     self.attempt(&mut settle, work).await
                 }
-                Err(error) => bury(&mut settle, &envelope, Reason::Undecodable, error).await,
+                (Err(error), _) => bury(&mut settle, &envelope, Reason::Undecodable, error).await,
             }
         };
         Done { lane, had_turn, settled }

@@ -256,21 +256,17 @@ impl<C: Connection> Unit<C> {
                 let claim_durable = self.claim_durable().await;
                 // Where a guard alone is the claim, there is no record to ask for; but it passes again if nothing of it is
                 // durable. A unit needs one connection: this one makes room for the one that asks.
-                let mut held = Some(self.held);
+                drop(self.held);
                 let deadlock = C::ENDS_TRANSACTIONS
                     && match &self.guard {
                         None => claim_durable == Some(false),
-                        Some(guard) => {
-                            held = None;
-                            self.store.would_pass(guard).await
-                        }
+                        Some(guard) => self.store.would_pass(guard).await,
                     };
                 if !deadlock {
                     let ended = TransactionEnded { how: Ending::Ended, claim_durable };
                     log::ended_inside(&self.claimed.key, &ended);
                     return Err(Error::TransactionEnded(ended));
                 }
-                drop(held);
             }
             // The connection is lost, and the server rolls back, unless the body had committed before. When nobody can
             // be asked the database is away, which is the likelier reason for all of this.

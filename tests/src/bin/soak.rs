@@ -58,7 +58,7 @@ fn arguments(given: &[String]) -> Result<Arguments, String> {
             "--broker" => arguments.brokers.push(value()?),
             "--database" => arguments.databases.push(value()?),
             "--naive" => arguments.naive = true,
-            other => return Err(format!("no such word: {other}")),
+            other => return Err(format!("no such word: {other}. docs/soak.md has them all")),
         }
     }
     let all = |chosen: &mut Vec<String>, known: &[&str]| {
